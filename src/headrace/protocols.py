@@ -1,0 +1,161 @@
+"""The seams of the house. The docstrings are the contracts; `headrace.testing.contracts` holds the suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from headrace.events import Event
+from headrace.values import Answer, Attempt, Chunk, Failure, Item, Outcome, Piece, Record, Reply, Request, Sample, Unit
+
+
+class Source(Protocol):
+    """Reads an input as records, in order, in chunks. Blocking: called off the event loop, by one caller at a time.
+
+    Opening checks that every file can be read at all (InputError). `read` never raises for one bad record: that is a
+    Record with a reason. It raises InputBrokenError when the input breaks off; the records before it have been returned.
+    Memory is bounded by one chunk and one record of at most `max_record` bytes.
+    """
+
+    def read(self, limit: int) -> Chunk:
+        """The next records: at most `limit`, or about 1 MB. After `done` it is not called again."""
+        ...
+
+    def seek(self, position: str) -> None:
+        """Go on after the chunk that carried this position. Same files, same content."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Endpoint(Protocol):
+    """Who answers. One call is one send: no retries, no redirects, no waiting for a pooled connection.
+
+    Never raises but for cancellation; whatever goes wrong is a Failure, mapped once, with no secret in its message.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people: scheme, host and path, without credentials."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Who answers, for reuse: stored with each attempt."""
+        ...
+
+    async def send(self, request: Request) -> Reply | Failure: ...
+
+    async def close(self) -> None: ...
+
+
+class Judge(Protocol):
+    """Says whether a reply is an acceptable answer. Pure; never raises."""
+
+    def judge(self, reply: Reply) -> Answer | Failure: ...
+
+    def reask(self, payload: bytes, reply: Reply, failure: Failure) -> bytes:
+        """The payload of a re-ask: the first one with the reply and a stricter instruction appended."""
+        ...
+
+
+class Renderer(Protocol):
+    """Turns a piece into the encoded variable part of a request's body. Raises RecordError."""
+
+    def render(self, piece: Piece) -> bytes: ...
+
+
+class Batch(Protocol):
+    """One group commit: everything in it becomes durable together, or nothing does."""
+
+    items: list[Item]
+    pieces: list[tuple[int, int, int]]
+    units: list[Unit]
+    leases: list[int]
+    released: list[int]
+    outcomes: list[Outcome]
+    samples: list[Sample]
+    meta: dict[str, Any]
+
+
+class Ledger(Protocol):
+    """The only truth about a run. Blocking; one writer. A commit that returned is on disk.
+
+    After DiskError nothing more is written: the batch that failed is not durable and its units are not done.
+    """
+
+    def commit(self, batch: Batch) -> None:
+        """Write a batch in one transaction. Raises DiskError."""
+        ...
+
+    def pending(self, after: int, limit: int) -> list[Unit]:
+        """Pending units with seq > after, in order of seq, without payload."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Writes output rows in the order given, atomically: the path holds the whole file after `close`, or what it held before.
+
+    Raises OutputError. `abort` leaves nothing behind.
+    """
+
+    def write(self, rows: Sequence[Row]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Row(Protocol):
+    """One output record. `raw` is the input's own JSON object where there is one (its fields pass through byte for
+    byte); `answers` are our fields, in order, with JSON-ready values."""
+
+    raw: bytes | None
+    answers: dict[str, Any]
+
+
+class Clock(Protocol):
+    """Wall time, for what is shown and stored. Durations are measured in loop time."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        ...
+
+
+class Observer(Protocol):
+    """Is told what happens. Must not block and must not raise."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+class Executor(Protocol):
+    """A way to get every pending unit settled."""
+
+    async def run(self) -> Any: ...
+
+
+class Records(Protocol):
+    """Where records live: bytes by (file, offset, length)."""
+
+    def fetch(self, places: Iterable[tuple[int, int, int]]) -> list[bytes]: ...
+
+
+__all__ = [
+    "Answer",
+    "Attempt",
+    "Batch",
+    "Clock",
+    "Endpoint",
+    "Executor",
+    "Judge",
+    "Ledger",
+    "Observer",
+    "Record",
+    "Records",
+    "Renderer",
+    "Row",
+    "Sink",
+    "Source",
+]

@@ -1,0 +1,276 @@
+"""The job file as frozen models: parsed, checked, split into content and operating keys. Secrets never stand in it.
+
+Defaults are the contract's. A key that stands in the contract and is not served yet is accepted at its default and
+refused otherwise, with one line (`NOT_YET`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from headrace import canon
+
+SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*")
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)\s*")
+_AMOUNT = re.compile(r"\s*([0-9][0-9_ ]*)\s*(chars?|tokens?)\s*")
+
+
+def parse_size(value: Any) -> Any:
+    """Bytes from "10 MB", "4 MiB" or a plain number."""
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value)
+        if match is None or match[2].lower() not in SIZE_UNITS:
+            raise ValueError('a size such as "10 MB" or "4 MiB"')
+        value = int(float(match[1]) * SIZE_UNITS[match[2].lower()])
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ValueError('a size such as "10 MB" or "4 MiB"')
+    return value
+
+
+def parse_duration(value: Any) -> Any:
+    """Seconds from "30m", "1h30m", "45 s" or a plain number; positive and finite."""
+    if isinstance(value, str):
+        text = value.strip()
+        parts = _DURATION_PART.findall(text)
+        if not parts or _DURATION_PART.sub("", text):
+            raise ValueError('a duration such as "30s", "10m" or "1h30m", or a number of seconds')
+        value = sum(float(number) * DURATION_UNITS[unit] for number, unit in parts)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise ValueError('a duration such as "30s", "10m" or "1h30m", or a number of seconds, above 0')
+    return float(value)
+
+
+def parse_amount(value: Any) -> Any:
+    """("chars" | "tokens", count) from "2000 chars" or "800 tokens"."""
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(re.sub("[_ ]", "", match[1])) <= 0:
+        raise ValueError('an amount such as "2000 chars" or "800 tokens"')
+    return value
+
+
+def amount(value: str) -> tuple[Literal["chars", "tokens"], int]:
+    """Split a checked amount."""
+    match = _AMOUNT.fullmatch(value)
+    assert match is not None
+    return ("chars" if match[2].startswith("char") else "tokens", int(re.sub("[_ ]", "", match[1])))
+
+
+Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema({"type": ["string", "integer"], "examples": ["10 MB"]})]
+Duration = Annotated[
+    float, BeforeValidator(parse_duration), WithJsonSchema({"type": ["string", "number"], "examples": ["30m", "1h30m", 45]})
+]
+Amount = Annotated[
+    str, BeforeValidator(parse_amount), WithJsonSchema({"type": "string", "examples": ["2000 chars", "800 tokens"]})
+]
+
+
+def parse_attempt_timeout(value: Any) -> Any:
+    if value == "auto":
+        return "auto"
+    try:
+        return parse_duration(value)
+    except ValueError:
+        raise ValueError('"auto" or a number of seconds above 0') from None
+
+
+AttemptTimeout = Annotated[
+    float | Literal["auto"],
+    BeforeValidator(parse_attempt_timeout),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["auto", 120]}),
+]
+
+
+class Section(BaseModel):
+    """A part of the job file: frozen, unknown keys refused, values never shown in errors or repr of secrets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, strict=True, protected_namespaces=())
+
+
+class InputSpec(Section):
+    path: str = Field(
+        description="The input: a file, a glob; .jsonl .ndjson .csv .tsv .parquet, the text forms also .gz or .zst."
+    )
+    id: str | None = Field(None, description="The field that names a record; without it the record's number. Need not be unique.")
+    limit: Annotated[int, Field(ge=1)] | None = Field(None, description="Read only so many records (of those that pass `where`).")
+    where: str | None = Field(None, description="A Jinja expression over the record; what it excludes is no item, only counted.")
+    dedupe: bool = Field(True, description="Ask equal requests once; false: every record is asked by itself.")
+    max_record: Size = Field(10_000_000, description="A larger record is rejected.")
+    query: str | None = Field(None, description="The SQL query of a sqlite:/// input.")
+
+
+class SliceSpec(Section):
+    truncate: Amount | None = Field(
+        None, description="Cut each text field that the prompt prints to this length; counted and marked."
+    )
+    split: dict[str, Any] | None = Field(None, description="Cut long texts into pieces, each a unit, and join the answers.")
+    max_input: Amount | None = Field(None, description="Reject items whose prompt is longer.")
+
+
+class PromptSpec(Section):
+    system: str | None = Field(None, description="The system message, a template like `user`.")
+    user: str | None = Field(None, description="The user message: Jinja2, sandboxed; an undefined field rejects that record.")
+    user_file: str | None = Field(None, description="A file that holds the user message.")
+    messages: list[dict[str, Any]] | None = Field(None, description="A whole chat with roles, for few-shot examples.")
+    prompt: str | None = Field(None, description='The prompt of route = "completions".')
+    input: str | None = Field(None, description='The text of route = "embeddings".')
+    version: str | None = Field(None, description="A name for this prompt; its hash is always recorded.")
+
+
+class ModelSpec(Section):
+    name: str = Field(description="The model's name as the endpoint knows it.")
+    route: Literal["chat", "completions", "responses", "embeddings"] = Field(
+        "chat", description="Which route of the API is asked."
+    )
+    temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="Sent when written.", strict=False)
+    max_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="The longest answer, in tokens. Sent when written.")
+    extra: dict[str, Any] = Field(default_factory=dict, description="Anything else, passed through in the body.")
+    weights: str | None = Field(None, description='A GGUF file, with url = "local".')
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Sent when written.", strict=False)
+    seed: int | None = Field(None, description="Sent when written.")
+    stop: str | list[str] | None = Field(None, description="Sent when written.")
+
+
+class ConcurrencySpec(Section):
+    start: Annotated[int, Field(ge=1)] = 6
+    min: Annotated[int, Field(ge=1)] = 1
+    max: Annotated[int, Field(ge=1)] = 256
+
+
+class EndpointSpec(Section):
+    url: str = Field(description='"local" for the embedded model, or http(s)://host/v1.')
+    api_key_env: str | None = Field(None, description="The environment variable that holds the key.")
+    api_key_file: str | None = Field(None, description="The file that holds the key; read again after a 401.")
+    api_key_command: str | list[str] | None = Field(None, description="A command that prints the key; run again after a 401.")
+    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
+        "auto", description="How max_tokens is sent."
+    )
+    share: Literal["full", "background"] = Field("full", description="Whether the endpoint is ours alone.")
+    identity: str | None = Field(None, description="Who answers, for --reuse; by default host and path.")
+    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent with each request.")
+    headers_env: dict[str, str] = Field(default_factory=dict, description="Headers whose values are environment variables.")
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.", strict=False)
+    tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.", strict=False)
+    concurrency: Literal["auto"] | Annotated[int, Field(ge=1)] | ConcurrencySpec = Field(
+        "auto", description="Requests in flight: a number, or auto."
+    )
+    verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
+    model: str | None = Field(None, description="The model's name at this endpoint, where it differs.")
+    gauges: bool = Field(True, description="Read the server's own load figures where it serves them.")
+
+
+class AnswerSpec(Section):
+    schema_: dict[str, Any] | str | None = Field(None, alias="schema", description="A JSON Schema: a file or an inline table.")
+    labels: list[str] | None = Field(None, description="Short for a one-of schema.", min_length=1)
+    method: Literal["generate", "score"] = Field("generate", description="score: choose the label by log-probability.")
+    calibrate: bool = Field(False, description="With score: subtract what the prompt alone prefers.")
+    retry_invalid: Annotated[int, Field(ge=0, le=10)] = Field(
+        1, description="Re-asks with a stricter instruction before quarantine."
+    )
+    field: str | None = Field(None, description="The output's `answer` is this field of the parsed answer.")
+    on_truncated: Literal["quarantine", "keep"] = Field(
+        "quarantine", description="keep: a text cut by max_tokens counts as done."
+    )
+    extract: Literal["strict", "lenient"] = Field("strict", description="lenient: one JSON value inside prose is taken too.")
+    strip_think: bool = Field(True, description="<think> blocks go to answer_raw.")
+    from_reasoning: Literal["never", "if_valid"] = Field("never", description="if_valid: a valid answer in the reasoning counts.")
+
+
+class OutputSpec(Section):
+    path: str = Field(description="Where the answers go: .jsonl .csv .parquet.")
+    overwrite: bool = Field(False, description="Replace a file that no run of this job wrote.")
+    details: bool = Field(False, description="Add answer_model, answer_attempts, tokens, seconds, unit and raw text.")
+
+
+class LimitsSpec(Section):
+    class_: Literal["batch", "online"] = Field("batch", alias="class", description="Timeouts, retries and pacing follow from it.")
+    max_attempts: Annotated[int, Field(ge=1)] = Field(6, description="Sends of one ask; re-asks and pauses do not count.")
+    attempt_timeout: AttemptTimeout = Field(
+        "auto", description="Seconds; auto: 60 s + 0.25 s per max_tokens. Doubled after each timeout."
+    )
+    unit_deadline: Duration = Field(3600.0, description="A unit that is not settled so long after its first send fails.")
+    run_deadline: Duration | None = Field(None, description="Stop so long after the command's start.")
+    max_cost: Annotated[float, Field(gt=0)] | None = Field(None, description="USD.", strict=False)
+    max_requests: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more requests than this.")
+    max_total_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more tokens than this.")
+    give_up_after: Duration = Field(
+        1800.0, description="An endpoint that is down so long, or asks for a longer wait, stops the run."
+    )
+    drain: Duration = Field(30.0, description="How long Ctrl-C waits for what is in flight.")
+    retry_ambiguous: Literal["always", "never"] = Field(
+        "always", description="never: what may have been billed is not sent again."
+    )
+    order: Literal["auto", "input", "prefix", "longest"] = Field("auto", description="Which unit goes next.")
+
+
+class JobSpec(Section):
+    """A whole job. `endpoint` is always a list; `base` (not in the file) is the folder that paths are relative to."""
+
+    name: str = Field("job", min_length=1)
+    input: InputSpec
+    slice: SliceSpec = SliceSpec()
+    prompt: PromptSpec
+    model: ModelSpec
+    endpoint: list[EndpointSpec] = Field(min_length=1)
+    answer: AnswerSpec = AnswerSpec()
+    output: OutputSpec
+    limits: LimitsSpec = LimitsSpec()
+    prices: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _endpoint_is_a_list(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("endpoint"), dict):
+            value = {**value, "endpoint": [value["endpoint"]]}
+        return value
+
+    def content(self) -> dict[str, Any]:
+        """The keys that decide answers, as plain JSON."""
+        return {
+            "input": self.input.model_dump(mode="json"),
+            "slice": self.slice.model_dump(mode="json"),
+            "prompt": self.prompt.model_dump(mode="json"),
+            "model": self.model.model_dump(mode="json"),
+            "answer": self.answer.model_dump(mode="json", by_alias=True, exclude={"retry_invalid"}),
+        }
+
+    def operating(self) -> dict[str, Any]:
+        """The keys that may change between commands. They name where secrets stand and hold none."""
+        return {
+            "name": self.name,
+            "endpoint": [endpoint.model_dump(mode="json") for endpoint in self.endpoint],
+            "output": self.output.model_dump(mode="json"),
+            "limits": self.limits.model_dump(mode="json", by_alias=True),
+            "retry_invalid": self.answer.retry_invalid,
+        }
+
+    def content_hash(self) -> str:
+        return canon.digest(self.content())
+
+
+# Keys of the contract that this release refuses unless they stand at their default.
+NOT_YET: tuple[str, ...] = (
+    "input.query",
+    "slice.split",
+    "slice.max_input",
+    "prompt.input",
+    "model.weights",
+    "endpoint.share",
+    "endpoint.requests_per_minute",
+    "endpoint.tokens_per_minute",
+    "answer.method",
+    "answer.calibrate",
+    "limits.class",
+    "limits.max_cost",
+    "limits.max_requests",
+    "limits.max_total_tokens",
+    "limits.order",
+    "prices",
+    "quality",
+)

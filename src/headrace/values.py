@@ -1,0 +1,285 @@
+"""The values that travel the main path: each hop adds one frozen value and keeps the one before."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+
+class Status(StrEnum):
+    """An item's status, as `answer_status` says it."""
+
+    DONE = "done"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    REJECTED = "rejected"
+    PENDING = "pending"
+
+
+class Kind(StrEnum):
+    """What a failure is. The groups below say what each means for the unit and for the run."""
+
+    RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    PROTOCOL = "protocol"
+
+    AUTH = "auth"
+    QUOTA = "quota"
+    MODEL_MISSING = "model_missing"
+    BAD_ENDPOINT = "bad_endpoint"
+    SCHEMA_REFUSED = "schema_refused"
+    MISCONFIGURED = "misconfigured"
+
+    BAD_REQUEST = "bad_request"
+    CONTEXT_TOO_LONG = "context_too_long"
+    TOO_LARGE = "too_large"
+    CONTENT_FILTER = "content_filter"
+    DEADLINE = "deadline"
+    AMBIGUOUS = "ambiguous"
+
+    INVALID_JSON = "invalid_json"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    TRUNCATED = "truncated"
+    EMPTY = "empty"
+    REFUSAL = "refusal"
+
+    BAD_INPUT = "bad_input"
+
+
+TRANSIENT = frozenset({Kind.RATE_LIMITED, Kind.OVERLOADED, Kind.SERVER_ERROR, Kind.TIMEOUT, Kind.CONNECTION, Kind.PROTOCOL})
+STOPPING = frozenset({Kind.AUTH, Kind.QUOTA, Kind.MODEL_MISSING, Kind.BAD_ENDPOINT, Kind.SCHEMA_REFUSED, Kind.MISCONFIGURED})
+PERMANENT = frozenset(
+    {
+        Kind.BAD_REQUEST,
+        Kind.CONTEXT_TOO_LONG,
+        Kind.TOO_LARGE,
+        Kind.CONTENT_FILTER,
+        Kind.DEADLINE,
+        Kind.AMBIGUOUS,
+    }
+)
+UNACCEPTABLE = frozenset({Kind.INVALID_JSON, Kind.SCHEMA_MISMATCH, Kind.TRUNCATED, Kind.EMPTY, Kind.REFUSAL})
+
+
+class State(IntEnum):
+    """A unit's state in the ledger. Values are stored: never renumber."""
+
+    PENDING = 0
+    LEASED = 1  # possibly sent: a crash now leaves it open
+    DONE = 2
+    FAILED = 3
+    QUARANTINED = 4
+
+
+class UnitKind(IntEnum):
+    """What a unit is asked for. Values are stored: never renumber."""
+
+    ASK = 0
+    REDUCE = 1
+    EVAL = 2
+    JUDGE = 3
+    CANARY = 4
+    CALIBRATE = 5
+
+
+class Sent(StrEnum):
+    """Whether a failed request reached the server, which decides whether it may have been billed."""
+
+    NO = "no"  # the connection itself failed: nothing was sent
+    MAYBE = "maybe"  # sent, and no complete reply came (also 408, 504, 524): possibly billed
+    YES = "yes"  # a complete reply came
+
+
+class Note(StrEnum):
+    """What `answer_notes` may hold."""
+
+    INPUT_CUT = "input_cut"
+    OUTPUT_CUT = "output_cut"
+    REPAIRED = "repaired"
+    FINISH_UNKNOWN = "finish_unknown"
+    USAGE_MISSING = "usage_missing"
+
+
+class Record(Struct, frozen=True):
+    """What a source yields: one input record.
+
+    `fields` is None when the record is unreadable; `reason` then says why. `raw` is the record's bytes: for a file read
+    in place the exact bytes of its line without the line end (`offset` says where), else UTF-8 JSON to be copied
+    (`offset` is -1). `number` is what people are told: the 1-based physical line in a line file, else the record's number.
+    """
+
+    number: int
+    raw: bytes
+    fields: dict[str, Any] | None
+    reason: str | None = None
+    file: int = 0
+    offset: int = -1
+
+
+class Chunk(Struct, frozen=True):
+    """Some records and the position to go on from after them. `done`: the input has ended."""
+
+    records: list[Record]
+    position: str
+    done: bool
+    excluded: int = 0
+
+
+class Item(Struct, frozen=True):
+    """One input record as the ledger holds it. `seq` counts from 0 over the whole input and is the output's order.
+
+    `error` is the reject's `kind: cause`, or None. Of an unreadable record only `raw` is known.
+    """
+
+    seq: int
+    file: int
+    offset: int
+    length: int
+    number: int
+    id: str | int | float | bool | None
+    error: str | None = None
+    readable: bool = True
+    notes: int = 0  # bit set, see headrace.ledger
+
+
+class Piece(Struct, frozen=True):
+    """One slice of an item. `fields` is what the template sees; `cut` says that text was cut off."""
+
+    item: int
+    n: int
+    fields: dict[str, Any]
+    cut: bool = False
+
+
+class Unit(Struct, frozen=True):
+    """One distinct request. `item` and `n` name the piece that it was first met in.
+
+    `payload` is the encoded variable part of the body (the messages array, or the prompt string), or None where it is
+    to be rendered again from the record. `spent` counts sends of this ask that count against `max_attempts`; `ask` is 0
+    for the first ask and grows with each re-ask; `age_s` is the time since its first send without pauses.
+    """
+
+    seq: int
+    hash: bytes
+    item: int
+    n: int = 0
+    kind: UnitKind = UnitKind.ASK
+    config: int = 1
+    payload: bytes | None = None
+    ask: int = 0
+    spent: int = 0
+    age_s: float = 0.0
+    state: State = State.PENDING
+
+
+class Request(Struct, frozen=True):
+    """One send. `payload` as in Unit (of a re-ask: with the correction appended)."""
+
+    unit: int
+    ask: int
+    payload: bytes
+    idempotency_key: str
+    timeout_s: float
+
+
+class Usage(Struct, frozen=True):
+    """Tokens as the server counted them; None where it did not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+
+
+class Reply(Struct, frozen=True):
+    """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None."""
+
+    content: str | None
+    finish: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    usage: Usage | None = None
+    model: str | None = None
+
+
+class Failure(Struct, frozen=True):
+    """Why a send, or the judging of its reply, gave no answer.
+
+    `wait_s` is the wait that the server named. `mended`: the endpoint has already changed how it speaks (a renamed
+    field, a fresh key), so the same unit is to be sent again at once and the send does not count. `status` is the HTTP
+    status, `code` the server's own code. `first` limits a stop to the time before the endpoint's first success.
+    """
+
+    kind: Kind
+    message: str
+    sent: Sent = Sent.YES
+    status: int | None = None
+    code: str | None = None
+    wait_s: float | None = None
+    mended: bool = False
+    usage: Usage | None = None
+    refused: bool = False  # the connection was refused: a server may still be loading
+
+
+class Answer(Struct, frozen=True):
+    """An accepted answer. `value` is its JSON text; None means: exactly the reply's content, as a string."""
+
+    value: str | None = None
+    notes: tuple[Note, ...] = ()
+
+
+class Attempt(Struct, frozen=True):
+    """One send as the ledger keeps it. `started_at` is wall time (Unix seconds); `kind` None means a usable reply.
+
+    `lost` marks a send of which nothing is known: a lease that a crash or a second Ctrl-C left open.
+    """
+
+    unit: int
+    ask: int
+    started_at: float
+    seconds: float
+    config: int
+    endpoint: int
+    kind: Kind | None = None
+    sent: Sent = Sent.YES
+    message: str | None = None
+    status: int | None = None
+    reply: Reply | None = None
+    usage: Usage | None = None
+    lost: bool = False
+
+
+class Outcome(Struct, frozen=True):
+    """What becomes of a unit after a send, written together with its attempt (None: the unit was never sent again).
+
+    A unit whose `state` stays LEASED goes on: a retry or a re-ask follows. `error` is `kind: cause` of a unit that
+    failed or was quarantined.
+    """
+
+    unit: int
+    state: State
+    attempt: Attempt | None
+    answer: Answer | None = None
+    error: str | None = None
+    ask: int = 0
+    spent: int = 0
+    age_s: float = 0.0
+
+
+class Sample(Struct, frozen=True):
+    """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster."""
+
+    at: float
+    endpoint: int
+    window: int
+    in_flight: int
+    settled: int
+    retries: int
+    bound_by: str | None
+    paused: bool
+    lag_s: float
