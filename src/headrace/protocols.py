@@ -110,7 +110,8 @@ class Sink(Protocol):
 
 class Row(Protocol):
     """One output record. `raw` is the input's own JSON object where there is one (its fields pass through byte for
-    byte); `answers` are our fields, in order, with JSON-ready values."""
+    byte); `answers` are our fields, in order, with JSON-ready values.
+    """
 
     raw: bytes | None
     answers: dict[str, Any]
