@@ -1,0 +1,98 @@
+-- The ledger of one run. Integers of states and kinds are those of headrace.values (State, UnitKind): never renumbered.
+-- Large columns stand last, so that counting does not read them.
+
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL                -- JSON
+) WITHOUT ROWID;
+
+-- A configuration that made answers. The first is the one that the run was started with.
+CREATE TABLE config (
+    id INTEGER PRIMARY KEY,
+    made_at REAL NOT NULL,             -- Unix seconds
+    content_hash TEXT NOT NULL,
+    content TEXT NOT NULL,             -- JSON: the keys that decide answers
+    operating TEXT NOT NULL            -- JSON: the others; where secrets stand, never what they are
+);
+
+CREATE TABLE endpoint (
+    id INTEGER PRIMARY KEY,
+    identity TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL
+);
+
+-- One input record. file 0 is records.jsonl in the run folder, others are the input's files in order.
+CREATE TABLE item (
+    seq INTEGER PRIMARY KEY,           -- from 0, the order of the output
+    file INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    number INTEGER NOT NULL,           -- 1-based line, or record number
+    readable INTEGER NOT NULL,         -- 0: no record could be made of these bytes
+    notes INTEGER NOT NULL,            -- bits, see headrace.ledger.notes
+    id TEXT,                           -- JSON; null: the number
+    error TEXT                         -- "kind: cause" of a rejected item
+);
+
+CREATE TABLE piece (
+    item INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    unit INTEGER NOT NULL,
+    PRIMARY KEY (item, n)
+) WITHOUT ROWID;
+
+-- One distinct request. item and n: the piece that it was first met in.
+CREATE TABLE unit (
+    seq INTEGER PRIMARY KEY,           -- from 0
+    hash BLOB NOT NULL,                -- 16 bytes
+    kind INTEGER NOT NULL,
+    config INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    ask INTEGER NOT NULL,              -- 0, then one more for each re-ask
+    spent INTEGER NOT NULL,            -- sends of this ask that count against max_attempts
+    age REAL NOT NULL,                 -- seconds since the first send, without pauses and times without a process
+    attempt INTEGER,                   -- the attempt whose reply is the answer, or the last one
+    error TEXT                         -- "kind: cause" once failed or quarantined
+);
+
+-- One send. kind is null when its reply was accepted.
+CREATE TABLE attempt (
+    id INTEGER PRIMARY KEY,
+    unit INTEGER NOT NULL,
+    ask INTEGER NOT NULL,
+    config INTEGER NOT NULL,
+    endpoint INTEGER NOT NULL,
+    started_at REAL NOT NULL,          -- Unix seconds
+    seconds REAL NOT NULL,
+    lost INTEGER NOT NULL,             -- 1: a lease left open by a crash or a second Ctrl-C; whether it was sent is unknown
+    kind TEXT,
+    sent TEXT NOT NULL,                -- no | maybe | yes
+    status INTEGER,
+    prompt_tokens INTEGER,
+    completion_tokens INTEGER,
+    cached_tokens INTEGER,
+    reasoning_tokens INTEGER,
+    notes INTEGER NOT NULL,
+    finish TEXT,
+    model TEXT,
+    message TEXT,
+    answer TEXT,                       -- JSON; null on an accepted attempt: the content itself, as a string
+    content TEXT,                      -- as the server sent it; a lone surrogate stands as its three bytes
+    reasoning TEXT,
+    refusal TEXT
+);
+
+-- One second of one endpoint.
+CREATE TABLE sample (
+    at REAL NOT NULL,
+    endpoint INTEGER NOT NULL,
+    window INTEGER NOT NULL,
+    in_flight INTEGER NOT NULL,
+    settled INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    paused INTEGER NOT NULL,
+    lag REAL NOT NULL,
+    bound_by TEXT
+);

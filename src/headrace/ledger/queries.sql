@@ -1,0 +1,163 @@
+-- Every statement of the ledger, by name: "-- name: what it is for".
+
+-- insert_item: one input record
+INSERT INTO item (seq, file, offset, length, number, readable, notes, id, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- insert_piece: which unit answers a slice of an item
+INSERT INTO piece (item, n, unit) VALUES (?, ?, ?);
+
+-- insert_unit: a distinct request, pending
+INSERT INTO unit (seq, hash, kind, config, item, n, state, ask, spent, age) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
+
+-- lease_range: leases of units that follow each other
+UPDATE unit SET state = 1 WHERE seq BETWEEN ? AND ? AND state = 0;
+
+-- release: a leased unit that was not sent, or one whose send decided nothing about it, goes back
+UPDATE unit SET state = 0 WHERE seq = ? AND state = 1;
+
+-- reopen: a unit that failed because the configuration is wrong goes back to pending
+UPDATE unit SET state = 0, ask = 0, spent = 0, age = 0, error = NULL WHERE seq = ?;
+
+-- insert_attempt: one send
+INSERT INTO attempt (id, unit, ask, config, endpoint, started_at, seconds, lost, kind, sent, status, prompt_tokens,
+    completion_tokens, cached_tokens, reasoning_tokens, notes, finish, model, message, answer, content, reasoning, refusal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- settle: what became of a unit after an attempt
+UPDATE unit SET state = ?, config = ?, ask = ?, spent = ?, age = ?, attempt = ?, error = ? WHERE seq = ?;
+
+-- settle_unsent: what became of a unit without another send
+UPDATE unit SET state = ?, ask = ?, spent = ?, age = ?, error = ? WHERE seq = ?;
+
+-- insert_sample: one second of one endpoint
+INSERT INTO sample (at, endpoint, window, in_flight, settled, retries, paused, lag, bound_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- put_meta: a fact about the run
+INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- get_meta: a fact about the run
+SELECT value FROM meta WHERE key = ?;
+
+-- insert_config: a configuration
+INSERT INTO config (made_at, content_hash, content, operating) VALUES (?, ?, ?, ?);
+
+-- configs: all configurations, the first first
+SELECT id, made_at, content_hash, content, operating FROM config ORDER BY id;
+
+-- put_endpoint: who answers
+INSERT INTO endpoint (identity, name) VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET name = excluded.name;
+
+-- get_endpoint: the number of who answers
+SELECT id FROM endpoint WHERE identity = ?;
+
+-- pending: units to be sent, with the place of the record that they are rendered from
+SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
+    item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item
+WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
+
+-- leased: units that a dead process may have sent
+SELECT seq, ask, config, spent, age FROM unit WHERE state = 1 ORDER BY seq;
+
+-- next_item: the number of the next item
+SELECT coalesce(max(seq) + 1, 0) FROM item;
+
+-- next_unit: the number of the next unit
+SELECT coalesce(max(seq) + 1, 0) FROM unit;
+
+-- next_attempt: the number of the next attempt
+SELECT coalesce(max(id) + 1, 1) FROM attempt;
+
+-- hashes: all hashes, in order
+SELECT hash FROM unit ORDER BY seq;
+
+-- hash_of: one unit's hash
+SELECT hash FROM unit WHERE seq = ?;
+
+-- unsettled: how many units are not settled
+SELECT count(*) FROM unit WHERE state < 2;
+
+-- count_items: items and rejects
+SELECT count(*), count(error) FROM item;
+
+-- count_pieces: pieces
+SELECT count(*) FROM piece;
+
+-- count_units: units by state
+SELECT state, count(*) FROM unit GROUP BY state;
+
+-- count_units_by_kind_of_work: units of the job itself
+SELECT count(*), sum(state = 2) FROM unit WHERE kind = 0;
+
+-- count_item_states: items by the state of their unit
+SELECT unit.state, count(*) FROM piece JOIN unit ON unit.seq = piece.unit WHERE piece.n = 0 GROUP BY unit.state;
+
+-- count_attempts: sends and tokens by kind
+SELECT kind, lost, sent, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cached_tokens),
+    sum(prompt_tokens IS NULL AND completion_tokens IS NULL)
+FROM attempt GROUP BY kind, lost, sent;
+
+-- count_retries: sends beyond the first of an ask
+SELECT coalesce(sum(sends - 1), 0) FROM (SELECT count(*) AS sends FROM attempt WHERE lost = 0 GROUP BY unit, ask);
+
+-- times: how long accepted answers took, and how many tokens their contexts held
+SELECT seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND lost = 0;
+
+-- span: first and last send
+SELECT min(started_at), max(started_at + seconds) FROM attempt WHERE lost = 0;
+
+-- samples: concurrency over time
+SELECT sum(in_flight), count(*), max(in_flight) FROM sample;
+
+-- last_sample: where it stands
+SELECT at, window, in_flight, bound_by, paused FROM sample ORDER BY rowid DESC LIMIT 1;
+
+-- bounds: what bound the run, in seconds
+SELECT bound_by, count(*) FROM sample GROUP BY bound_by ORDER BY 2 DESC;
+
+-- answers_by_config: how many answers came from which configuration
+SELECT config, count(*) FROM unit WHERE state = 2 GROUP BY config ORDER BY config;
+
+-- failed_units: units that failed or were quarantined, by their error
+SELECT unit.state, unit.error, count(*), min(piece.item), max(piece.item)
+FROM unit JOIN piece ON piece.unit = unit.seq WHERE unit.state IN (3, 4) GROUP BY unit.state, unit.error ORDER BY 3 DESC;
+
+-- rejected_items: rejected items, by their error
+SELECT error, count(*), min(seq), max(seq) FROM item WHERE error IS NOT NULL GROUP BY error ORDER BY 2 DESC;
+
+-- item_names: how people know an item
+SELECT seq, number, id FROM item WHERE seq = ?;
+
+-- rows: everything that the output says, one row an item, in order
+SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
+    unit.seq, unit.state, unit.error, unit.hash,
+    attempt.notes, attempt.answer, attempt.content, attempt.model, attempt.prompt_tokens, attempt.completion_tokens,
+    attempt.cached_tokens, attempt.seconds, attempt.reasoning
+FROM item
+LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0
+LEFT JOIN unit ON unit.seq = piece.unit
+LEFT JOIN attempt ON attempt.id = unit.attempt
+WHERE item.seq >= ? ORDER BY item.seq;
+
+-- count_sends_of: how often a unit was sent
+SELECT unit, count(*) FROM attempt WHERE lost = 0 GROUP BY unit;
+
+-- last_reply: the reply that a re-ask answers
+SELECT content, finish, reasoning, refusal, kind, message FROM attempt WHERE id = ?;
+
+-- reusable: accepted and judged replies by hash, for another run
+SELECT unit.seq, unit.hash, attempt.content, attempt.finish, attempt.reasoning, attempt.refusal, attempt.model,
+    attempt.prompt_tokens, attempt.completion_tokens, attempt.cached_tokens, attempt.reasoning_tokens, attempt.seconds,
+    attempt.started_at, endpoint.identity, endpoint.name, unit.config
+FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN endpoint ON endpoint.id = attempt.endpoint
+WHERE unit.state IN (2, 4) AND attempt.content IS NOT NULL AND unit.seq > ? ORDER BY unit.seq LIMIT ?;
+
+-- retryable: units of some states, for `headrace retry`
+SELECT seq, state, error FROM unit WHERE state IN (3, 4) ORDER BY seq;
+
+-- item_hashes: what each item asked, to say what changed
+SELECT item.id, item.number, unit.hash, item.error FROM item
+LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0 LEFT JOIN unit ON unit.seq = piece.unit ORDER BY item.seq;
+
+-- any_answer: whether there is at least one answer
+SELECT 1 FROM unit WHERE state = 2 LIMIT 1;
