@@ -1,0 +1,96 @@
+"""Whether an endpoint is held to be down, and when it is probed with one unit."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+TRIP_UNITS = 3
+FIRST_PROBE_S = 0.5
+LONGEST_PROBE_S = 30.0
+
+
+class Circuit(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"  # nothing is sent until the next probe is due
+    PROBING = "probing"  # one unit is on its way
+
+
+class Breaker:
+    """Opens when server failures on three distinct units follow each other with no success between.
+
+    Open, it lets one unit through at growing intervals; any sign of life closes it. All times are loop time. It never
+    opens while fewer than three units are left: their attempts count instead (`allow_open`).
+    """
+
+    def __init__(self) -> None:
+        self.circuit = Circuit.CLOSED
+        self.down_since: float | None = None  # the first failure of the streak that opened it
+        self.probe_at = 0.0
+        self.why = ""
+        self._streak: dict[int, None] = {}
+        self._streak_since = 0.0
+        self._interval = FIRST_PROBE_S
+
+    @property
+    def is_down(self) -> bool:
+        return self.circuit is not Circuit.CLOSED
+
+    def on_alive(self) -> bool:
+        """A reply that shows a working server. True when this closed the breaker."""
+        was_down = self.is_down
+        self._streak.clear()
+        self.circuit = Circuit.CLOSED
+        self.down_since = None
+        self._interval = FIRST_PROBE_S
+        return was_down
+
+    def on_failure(self, unit: int, now: float, why: str, *, allow_open: bool) -> bool:
+        """A server failure. True when this opened the breaker."""
+        if not self._streak:
+            self._streak_since = now
+        if len(self._streak) < TRIP_UNITS:
+            self._streak[unit] = None
+        self.why = why
+        if self.circuit is Circuit.PROBING:
+            self._interval = min(self._interval * 2, LONGEST_PROBE_S)
+            self._open(now)
+            return False
+        if self.circuit is Circuit.CLOSED and allow_open and len(self._streak) >= TRIP_UNITS:
+            self.down_since = self._streak_since
+            self._open(now)
+            return True
+        return False
+
+    def force_open(self, now: float, why: str) -> None:
+        """Hold the endpoint to be down at once: a refused connection before its first success."""
+        if not self.is_down:
+            self.down_since = now
+            self.why = why
+            self._open(now)
+        elif self.circuit is Circuit.PROBING:
+            self._interval = min(self._interval * 2, LONGEST_PROBE_S)
+            self._open(now)
+
+    def on_no_verdict(self, now: float) -> None:
+        """A probe came back with something that says nothing about the server's health: probe again."""
+        if self.circuit is Circuit.PROBING:
+            self._open(now)
+
+    def may_send(self, now: float) -> bool:
+        """True when a unit may go; the probe is taken by `on_sent`."""
+        return self.circuit is Circuit.CLOSED or (self.circuit is Circuit.OPEN and now >= self.probe_at)
+
+    def on_sent(self) -> bool:
+        """A unit is sent. True when it is a probe."""
+        if self.circuit is Circuit.OPEN:
+            self.circuit = Circuit.PROBING
+            return True
+        return False
+
+    def probe_no_later_than(self, when: float) -> None:
+        """Bring the next probe forward: the last one before giving up must still fit."""
+        self.probe_at = min(self.probe_at, when)
+
+    def _open(self, now: float) -> None:
+        self.circuit = Circuit.OPEN
+        self.probe_at = now + self._interval

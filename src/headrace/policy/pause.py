@@ -1,0 +1,73 @@
+"""When a whole endpoint pauses: a wait that the server named, or a share of overload answers."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from headrace.policy.backoff import on_return_s
+
+SHARE = 0.3
+LEAST_JUDGED = 16
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+
+class Pause:
+    """The pause of one endpoint. Times are loop time.
+
+    Overload answers of at least 30 % of the last max(16, window) completions pause it, judged only once that many
+    exist; a lone one does not (pausing for each costs most of the throughput at a tenth of 503s). Such pauses grow
+    while nothing succeeds between them. A named wait is a floor; the longest one counts.
+    """
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.why = ""
+        self.total_s = 0.0  # time paused so far: no unit's deadline runs in it
+        self._since = 0.0
+        self._recent: deque[bool] = deque()
+        self._overloads = 0
+        self._length_s = FIRST_PAUSE_S
+        self._succeeded = False
+
+    def is_on(self, now: float) -> bool:
+        return now < self.until
+
+    def spent_s(self, now: float) -> float:
+        """Seconds paused until now, the running pause included."""
+        return self.total_s + (max(0.0, min(now, self.until) - self._since) if self.until else 0.0)
+
+    def on_named_wait(self, wait_s: float, now: float, why: str, rng: random.Random) -> None:
+        self._extend(now, now + on_return_s(wait_s, rng), why)
+
+    def on_completion(self, *, overload: bool, window: int) -> None:
+        """One completion, overload or not. Judge with `is_overloaded`."""
+        self._recent.append(overload)
+        self._overloads += overload
+        self._succeeded = self._succeeded or not overload
+        while len(self._recent) > max(LEAST_JUDGED, window):
+            self._overloads -= self._recent.popleft()
+
+    def is_overloaded(self, window: int) -> bool:
+        enough = max(LEAST_JUDGED, window)
+        return len(self._recent) >= enough and self._overloads >= SHARE * enough
+
+    def on_overload_episode(self, now: float, why: str, rng: random.Random) -> float:
+        """Pause for a growing time and begin to count anew. Returns its seconds."""
+        self._length_s = FIRST_PAUSE_S if self._succeeded else min(self._length_s * 2, LONGEST_PAUSE_S)
+        self._succeeded = False
+        self._recent.clear()
+        self._overloads = 0
+        length = on_return_s(self._length_s, rng)
+        self._extend(now, now + length, why)
+        return length
+
+    def _extend(self, now: float, until: float, why: str) -> None:
+        if until <= self.until:
+            return
+        if now >= self.until:
+            self.total_s += self.until - self._since if self.until else 0.0
+            self._since = now
+        self.until = until
+        self.why = why

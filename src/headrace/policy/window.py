@@ -1,0 +1,45 @@
+"""How many requests may be in flight: a number that gives way to overload and returns."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+AUTO_START = 6
+
+
+class Move(Struct, frozen=True):
+    """A change of the limit, with the name of the rule that made it."""
+
+    limit: int
+    rule: str
+
+
+class Window:
+    """At most `ceiling` in flight. An episode of overload halves it once; a full round of clean completions adds one.
+
+    What was sent before a cut says nothing about the window after it.
+    """
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling = ceiling
+        self.limit = ceiling
+        self._clean = 0
+        self._cut_at_send = 0
+
+    def on_clean(self, send: int) -> Move | None:
+        """A completion without overload, of the request with this send number."""
+        if self.limit >= self.ceiling or send < self._cut_at_send:
+            return None
+        self._clean += 1
+        if self._clean < self.limit:
+            return None
+        self._clean = 0
+        self.limit += 1
+        return Move(self.limit, "clean_round")
+
+    def on_overload_episode(self, next_send: int) -> Move:
+        """Overload has been judged: halve. `next_send` numbers the first request sent after it."""
+        self._clean = 0
+        self._cut_at_send = next_send
+        self.limit = max(1, self.limit // 2)
+        return Move(self.limit, "overload_halves")
