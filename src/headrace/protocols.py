@@ -113,8 +113,16 @@ class Row(Protocol):
     byte); `answers` are our fields, in order, with JSON-ready values.
     """
 
-    raw: bytes | None
-    answers: dict[str, Any]
+    @property
+    def raw(self) -> bytes | None: ...
+
+    @property
+    def answers(self) -> dict[str, Any]: ...
+
+    @property
+    def answer_json(self) -> bytes | None:
+        """JSON text that stands for the value of the first field of `answers`, or None."""
+        ...
 
 
 class Clock(Protocol):
