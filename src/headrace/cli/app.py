@@ -1,0 +1,96 @@
+"""Which commands there are, and how the process ends: messages, exit codes, the hard exit after a run."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.cli.printing import error_document, print_json, print_words
+from headrace.errors import HeadraceError
+
+# One module each, named as the command, with a function of that name; loaded only when it is asked for.
+COMMANDS = ("run", "status", "schema")
+# These hold connections of the Rust client, which can abort the interpreter's own exit.
+_EXIT_HARD = frozenset({"run", "retry"})
+
+
+def main() -> None:
+    """The entry point. Ends the process: 0-7, 130 or 143 as the contract says, 1 with a traceback for a bug."""
+    arguments = sys.argv[1:]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows escapes, it does not end the run
+    if not _EXIT_HARD.intersection(arguments[:1]):
+        sys.exit(invoke(arguments))
+    code = 1
+    try:
+        code = invoke(arguments)
+    except BaseException:  # noqa: BLE001 (a bug: shown as ever, then the hard exit all the same)
+        sys.excepthook(*sys.exc_info())
+    _flush()
+    os._exit(code)
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. Errors of ours are one line; every other exception comes through."""
+    as_json = "--json" in arguments
+    command = typer.main.get_command(application(arguments[0] if arguments else None))
+    try:
+        command.main(args=list(arguments), prog_name="headrace")
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 0
+        wording = getattr(exit_.__context__, "format_message", None)  # a usage error, already said on stderr
+        if as_json and code == 2 and callable(wording):
+            print_json({"error": {"kind": "usage", "key": None, "found": None, "allowed": None, "message": str(wording())}})
+        return code
+    except HeadraceError as error:
+        print_words(f"headrace: {error}")
+        if as_json:
+            print_json(error_document(error))
+        return error.exit_code
+    return 0
+
+
+def application(command: str | None = None) -> typer.Typer:
+    """The typer application with all commands, or with the one that is asked for, so that only its imports are paid."""
+    app = typer.Typer(
+        name="headrace",
+        help="Offline LLM work at scale against any OpenAI-compatible endpoint.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,  # they print local variables, a key among them
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_top)
+    for name in (command,) if command in COMMANDS else () if command == "--version" else COMMANDS:
+        function = getattr(importlib.import_module(f"headrace.cli.{name}"), str(name))
+        app.command(name)(function)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # the reader has gone; what could be said was said

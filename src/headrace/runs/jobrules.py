@@ -1,0 +1,175 @@
+"""Rules of a job that no single key can tell: what excludes what, and what this release does not serve."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from headrace import spec as words
+from headrace.errors import NotYetError, SpecError
+from headrace.spec import JobSpec
+
+OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
+_SERVED: dict[str, tuple[Any, ...]] = {"limits.order": ("auto", "input")}
+_PROMPT_FORMS = ("user", "messages", "prompt", "input")
+
+
+def refuse_unserved_tables(tables: dict[str, Any]) -> None:
+    """Refuse forms that this release does not serve and that a check of types would report as something else."""
+    entries = tables.get("endpoint")
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if isinstance(entry, dict) and isinstance(entry.get("concurrency"), dict):
+            raise _not_yet("endpoint.concurrency", 'as a table; write a number or "auto"')
+
+
+def check_rules(spec: JobSpec, base: Path) -> None:
+    """Raise SpecError or NotYetError for the first rule that the job breaks."""
+    _refuse_unserved(spec)
+    _check_prompt(spec)
+    _check_answer(spec)
+    _check_endpoint(spec)
+    _check_output(spec, base)
+
+
+def _not_yet(key: str, form: str = "") -> NotYetError:
+    shown = f"`{key}` {form}" if form else f"`{key}`"
+    return NotYetError(f"{shown} is not served by this release", key=key, allowed="its default")
+
+
+def _refuse_unserved(spec: JobSpec) -> None:
+    for key in words.NOT_YET:
+        value, default = _value_and_default(spec, key)
+        if value != default and value not in _SERVED.get(key, ()):
+            raise _not_yet(key)
+    if spec.slice.truncate is not None and words.amount(spec.slice.truncate)[0] == "tokens":
+        raise NotYetError(
+            "`slice.truncate` in tokens is not served by this release; give chars", key="slice.truncate", allowed="2000 chars"
+        )
+    if len(spec.endpoint) > 1:
+        raise NotYetError("more than one `endpoint` is not served by this release", key="endpoint", allowed="one endpoint")
+    if spec.endpoint[0].url == "local":
+        raise NotYetError(
+            '`endpoint.url` = "local" is not served by this release', key="endpoint.url", allowed="http(s)://host/v1"
+        )
+    if spec.model.route in {"responses", "embeddings"}:
+        raise NotYetError(
+            f'`model.route` = "{spec.model.route}" is not served by this release', key="model.route", allowed="chat, completions"
+        )
+
+
+def _value_and_default(spec: JobSpec, key: str) -> tuple[Any, Any]:
+    section, _, name = key.partition(".")
+    part: Any = getattr(spec, section)
+    if isinstance(part, list):
+        part = part[0]
+    if not name:
+        return part, type(spec).model_fields[section].default
+    model: type[BaseModel] = type(part)
+    attribute = next(at for at, field in model.model_fields.items() if name in {at, field.alias})
+    return getattr(part, attribute), model.model_fields[attribute].get_default(call_default_factory=True)
+
+
+def _check_prompt(spec: JobSpec) -> None:
+    prompt, route = spec.prompt, spec.model.route
+    written = [form for form in _PROMPT_FORMS if getattr(prompt, form) is not None]
+    fitting = ("prompt",) if route == "completions" else ("user", "messages")
+    wanted = "prompt.prompt" if route == "completions" else "prompt.user, prompt.user_file or prompt.messages"
+    if len(written) != 1 or written[0] not in fitting:
+        found = ", ".join(f"prompt.{form}" for form in written) or "none"
+        raise SpecError(
+            f'prompt: found {found}; model.route = "{route}" takes exactly one of {wanted}',
+            key="prompt",
+            found=found,
+            allowed=f"exactly one of {wanted}",
+        )
+    if route == "completions" and prompt.system is not None:
+        raise SpecError(
+            'prompt.system: found with model.route = "completions", which has no system message; put it into prompt.prompt',
+            key="prompt.system",
+            allowed="nothing",
+        )
+    for place, message in enumerate(prompt.messages or ()):
+        if not isinstance(message.get("role"), str) or not isinstance(message.get("content"), str | list):
+            raise SpecError(
+                f"prompt.messages.{place}: a message has a role and a content (text, or a list of parts)",
+                key=f"prompt.messages.{place}",
+                allowed="a role and a content",
+            )
+    if prompt.messages == []:
+        raise SpecError("prompt.messages: found an empty list; allowed: at least one message", key="prompt.messages")
+
+
+def _check_answer(spec: JobSpec) -> None:
+    answer = spec.answer
+    if answer.schema_ is not None and answer.labels is not None:
+        raise SpecError("answer: schema and labels exclude each other; labels are short for a schema", key="answer.labels")
+    if answer.field is not None and answer.schema_ is None:
+        raise SpecError(
+            "answer.field: needs answer.schema, so that there are fields", key="answer.field", allowed="answer.schema"
+        )
+    labels = answer.labels or []
+    if not all(label.strip() for label in labels):
+        raise SpecError(
+            "answer.labels: found an empty label; allowed: labels with text", key="answer.labels", found="an empty label"
+        )
+    if len({label.strip() for label in labels}) != len(labels):
+        raise SpecError(
+            "answer.labels: found a label twice; allowed: labels that differ", key="answer.labels", found="a label twice"
+        )
+    if answer.on_truncated == "keep" and (answer.schema_ is not None or labels):
+        raise SpecError(
+            'answer.on_truncated: "keep" is for text; a cut answer cannot be checked against a schema or labels',
+            key="answer.on_truncated",
+            found='"keep"',
+            allowed='"quarantine"',
+        )
+
+
+def _check_endpoint(spec: JobSpec) -> None:
+    endpoint = spec.endpoint[0]
+    try:
+        parts = urlsplit(endpoint.url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        sound = False
+    if not sound or any(char.isspace() for char in endpoint.url):
+        raise SpecError(
+            f"endpoint.url: found {endpoint.url[:60]!a}; allowed: http(s)://host/v1",
+            key="endpoint.url",
+            found=ascii(endpoint.url[:60]),
+            allowed="http(s)://host/v1",
+        )
+    ways = [name for name in ("api_key_env", "api_key_file", "api_key_command") if getattr(endpoint, name) is not None]
+    if len(ways) > 1:
+        raise SpecError(f"endpoint: found {' and '.join(ways)}; allowed: one way to the key", key=f"endpoint.{ways[1]}")
+
+
+def _check_output(spec: JobSpec, base: Path) -> None:
+    path = spec.output.path
+    if Path(path).suffix.lower() not in OUTPUT_SUFFIXES:
+        allowed = "a path that ends in .jsonl, .csv or .parquet"
+        raise SpecError(f"output.path: found {path[:60]!a}; allowed: {allowed}", key="output.path", allowed=allowed)
+    source = spec.input.path
+    output = base.joinpath(path).absolute()
+    if source.startswith("sqlite:"):
+        return
+    if _same(output, base.joinpath(source).absolute()):
+        raise SpecError("output.path: found the input itself; allowed: another file", key="output.path", found="the input's path")
+    if any(char in source for char in "*?[") and fnmatch.fnmatch(str(output), str(base.joinpath(source).absolute())):
+        raise SpecError(
+            "output.path: input.path's pattern matches it, so that the next run would read it; allowed: another name or folder",
+            key="output.path",
+            found="a path that input.path matches",
+            allowed="another name or folder",
+        )
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one == other or one.resolve() == other.resolve() or one.samefile(other)
+    except (OSError, ValueError):
+        return False

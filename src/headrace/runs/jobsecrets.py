@@ -1,0 +1,117 @@
+"""Keys have no place in a job file: what looks like one, and the refusal that never repeats it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from headrace.errors import SpecError
+
+ALLOWED = "endpoint.api_key_env, api_key_file or api_key_command"
+HIDDEN = "something that looks like a secret (not shown)"
+_REFUSAL = f"a key itself in the job file is refused; use {ALLOWED}"
+
+_FORBIDDEN_KEYS = frozenset(
+    {"api_key", "apikey", "key", "token", "api_token", "access_token", "auth_token", "authorization", "auth", "bearer", "secret"}
+    | {"password", "passwd", "secret_key", "api_secret", "credentials"}
+)
+_SECRET_WORDS = frozenset(
+    {"key", "apikey", "token", "secret", "password", "passwd", "authorization", "auth", "bearer", "credentials"}
+)
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "x-access-token"}
+    | {"x-goog-api-key", "ocp-apim-subscription-key", "x-api-token", "private-token"}
+)
+_SECRET_VALUE = re.compile(
+    r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|xai|gsk|hf|r8|ghp|gho|pat|glpat|nvapi|csk|fw|key)[-_][A-Za-z0-9_-]{6,}|AIza[\w-]{20,}"
+    r"|eyJ[\w-]{8,}\.[\w-]+|AKIA[A-Z0-9]{12,}|//[^/\s]*@"
+)
+_LONG_TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=-]{32,}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def looks_secret(key: str, value: Any) -> bool:
+    """Whether a value must not be shown: by the name it stands under, or by its own look."""
+    words = re.split(r"[^a-z]+", key.rpartition(".")[2].lower())
+    if not _SECRET_WORDS.isdisjoint(words):
+        return True
+    if isinstance(value, dict):
+        return any(looks_secret(str(name), part) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return any(looks_secret("", part) for part in value)
+    return isinstance(value, str) and bool(_SECRET_VALUE.search(value) or _LONG_TOKEN.fullmatch(value.strip()))
+
+
+def refuse_secrets(tables: dict[str, Any]) -> None:
+    """Raise SpecError where a key stands in the tables of a job, before anything else is judged."""
+    entries = tables.get("endpoint")
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if isinstance(entry, dict):
+            _refuse_in_endpoint(entry)
+    for section in ("model", "input"):
+        part = tables.get(section)
+        if isinstance(part, dict):
+            _refuse_names(section, part)
+            if isinstance(part.get("extra"), dict):
+                _refuse_names(f"{section}.extra", part["extra"])
+    _refuse_names("", tables)
+
+
+def _refuse_in_endpoint(entry: dict[str, Any]) -> None:
+    _refuse_names("endpoint", entry)
+    url = entry.get("url")
+    if isinstance(url, str) and _url_holds_secret(url):
+        raise _refused("endpoint.url")
+    headers = entry.get("headers")
+    if isinstance(headers, dict):
+        for name, value in headers.items():
+            known = isinstance(name, str) and name.strip().lower() in _SECRET_HEADERS
+            if known or (isinstance(value, str) and _SECRET_VALUE.search(value)):
+                shown = name if known else "…"
+                raise SpecError(
+                    f"endpoint.headers.{shown}: {_REFUSAL}, or endpoint.headers_env",
+                    key=f"endpoint.headers.{shown}",
+                    found=HIDDEN,
+                    allowed=f"{ALLOWED}, or endpoint.headers_env",
+                )
+    names = [("endpoint.api_key_env", entry.get("api_key_env"))]
+    if isinstance(entry.get("headers_env"), dict):
+        names += [("endpoint.headers_env", value) for value in entry["headers_env"].values()]
+    for key, value in names:
+        if value is not None and not _is_env_name(value):
+            raise SpecError(
+                f"{key}: found no name of an environment variable (not shown: it could be a key); such a name is letters, "
+                "digits and _",
+                key=key,
+                found=HIDDEN,
+                allowed="the name of an environment variable",
+            )
+    path = entry.get("api_key_file")
+    if isinstance(path, str) and "/" not in path and _SECRET_VALUE.search(path):
+        raise _refused("endpoint.api_key_file")
+
+
+def _refuse_names(section: str, table: dict[str, Any]) -> None:
+    for name in table:
+        if name.lower().replace("-", "_") in _FORBIDDEN_KEYS:
+            raise _refused(f"{section}.{name}" if section else name)
+
+
+def _refused(key: str) -> SpecError:
+    return SpecError(f"{key}: {_REFUSAL}", key=key, found=HIDDEN, allowed=ALLOWED)
+
+
+def _url_holds_secret(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+    except ValueError:
+        return "@" in url
+    return "@" in parts.netloc or any(looks_secret(name, value) for name, value in query)
+
+
+def _is_env_name(value: Any) -> bool:
+    if not isinstance(value, str):
+        return True  # a wrong type is refused by its own message
+    return bool(_ENV_NAME.fullmatch(value)) and not _SECRET_VALUE.search(value)
