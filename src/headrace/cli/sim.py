@@ -1,0 +1,67 @@
+"""`headrace sim`: the simulated endpoint as a command."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from headrace.errors import SpecError
+from headrace.testing.sim import SimOptions, read_script, read_table, run_sim
+
+_FILES = {"table": read_table, "script": read_script}
+
+
+def sim(**given: Any) -> None:
+    """Serve a simulated endpoint, to rehearse a job without a model and without paying.
+
+    Prints one line, READY http://HOST:PORT/v1, and serves until Ctrl-C or SIGTERM. GET /stats beside /v1 tells what it
+    was asked; POST /stats/reset starts the counts anew.
+    """
+    variable = given.pop("api_key_env", None)
+    if variable is not None:
+        given["api_key"] = os.environ.get(variable)
+        if not given["api_key"]:
+            raise SpecError(f"--api-key-env names {variable}, which is not set", key="api_key_env")
+    for name, read in _FILES.items():
+        path = given.pop(name, None)
+        if path is not None:
+            given[name] = read(path)
+    given["labels"] = tuple(label.strip() for label in (given["labels"] or "").split(",") if label.strip())
+    run_sim(SimOptions(**given))
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """The command's options: each is declared once, as a field of SimOptions, with its type, default and help."""
+    types = get_type_hints(SimOptions)
+    made = [
+        _parameter(field.name, *_shown(field.name, types[field.name], field.default), field.metadata)
+        for field in dataclasses.fields(SimOptions)
+    ]
+    help_text = "The environment variable that holds the key."
+    return [*made, _parameter("api_key_env", str | None, None, {"help": help_text})]
+
+
+def _parameter(name: str, kind: Any, default: Any, about: Any) -> inspect.Parameter:
+    flag = about.get("flag") or "--" + name.replace("_", "-")
+    flags = f"{flag}/--no-{name}" if name == "schema" else flag
+    option = typer.Option(flags, help=about["help"], show_default=default not in (None, "", 0, 0.0))
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _shown(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
+    """Type and default on the command line, where files and lists are written as text."""
+    if name in _FILES:
+        return Path | None, None
+    if name == "labels":
+        return str | None, None
+    return kind, default
+
+
+_command: Any = sim
+_command.__signature__ = inspect.Signature(_parameters())
+_command.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters()} | {"return": None}

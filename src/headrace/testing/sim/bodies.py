@@ -1,0 +1,94 @@
+"""The bodies that the simulated endpoint answers with, as OpenAI writes them, and the plan they are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from headrace import canon
+from headrace.testing.replies import Drawn, Prompt
+from headrace.testing.sim.asking import RefusedError
+
+PAGE = b"<!doctype html><html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>"
+_TYPES = {401: "authentication_error", 402: "insufficient_quota", 429: "rate_limit_error"}
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a request gets. `drawn`: an answer to be worked for; else `body` goes out as it is.
+
+    `action` is what happens on the wire instead of, or to, the reply. `delay_s` passes before anything else.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    action: str | None = None
+    delay_s: float = 0.0
+    prompt: Prompt | None = None
+    drawn: Drawn | None = None
+    chat: bool = True
+    model: str = ""
+    prefixes: Sequence[int] = ()
+
+
+def completion(plan: Plan, number: int, cached: int) -> bytes:
+    """The body of an answer, as OpenAI writes it."""
+    assert plan.prompt is not None
+    assert plan.drawn is not None
+    content, finish, count = plan.drawn
+    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
+    if plan.chat:
+        choice["message"] = {"role": "assistant", "content": content}
+    else:
+        choice["text"] = content
+    return _encode(
+        {
+            "id": f"{'chatcmpl' if plan.chat else 'cmpl'}-{number}",
+            "object": "chat.completion" if plan.chat else "text_completion",
+            "created": 0,
+            "model": plan.model,
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": plan.prompt.tokens,
+                "completion_tokens": count,
+                "total_tokens": plan.prompt.tokens + count,
+                "prompt_tokens_details": {"cached_tokens": cached},
+            },
+        }
+    )
+
+
+def events(body: bytes) -> bytes:
+    """An answer's body as a stream of server-sent events: three deltas, the usage, [DONE]."""
+    whole = canon.decode(body)
+    choice = whole["choices"][0]
+    chat = "message" in choice
+    text = choice["message"]["content"] if chat else choice["text"]
+    third = -(-len(text) // 3) or 1
+    lines = []
+    base = {"id": whole["id"], "object": "chat.completion.chunk" if chat else "text_completion", "model": whole["model"]}
+    for start in range(0, max(1, len(text)), third):
+        part = text[start : start + third]
+        said = {"delta": {"content": part}} if chat else {"text": part}
+        last = start + third >= len(text)
+        lines.append({**base, "choices": [{"index": 0, **said, "finish_reason": choice["finish_reason"] if last else None}]})
+    lines.append({**base, "choices": [], "usage": whole["usage"]})
+    return b"".join(b"data: " + _encode(line) + b"\n\n" for line in lines) + b"data: [DONE]\n\n"
+
+
+def error_body(refused: RefusedError) -> bytes:
+    kind = _TYPES.get(refused.status, "server_error" if refused.status >= 500 else "invalid_request_error")
+    error = {"message": str(refused), "type": kind, "param": refused.param, "code": refused.code}
+    return _encode({"error": error})
+
+
+def _encode(value: dict[str, Any]) -> bytes:
+    """There are no floats in it, so orjson can only refuse (a lone surrogate), never change."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return canon.encode(value)

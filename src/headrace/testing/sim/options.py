@@ -1,0 +1,36 @@
+"""What the simulated endpoint can be told: the laws, and what only a real server has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.errors import SpecError
+from headrace.testing.laws import Laws, setting
+from headrace.testing.sim.script import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimOptions(Laws):
+    """The simulated endpoint's options. Raises SpecError for impossible values. The key is in no repr."""
+
+    host: str = setting("127.0.0.1", "The address to listen on.")
+    port: int = setting(0, "The port to listen on; 0: a free one.")
+    model: str | None = setting(None, "The only model there is; another name gets 404 model_not_found. Default: any name.")
+    api_key: str | None = setting(None, "The key that requests must carry; without it 401.", secret=True)
+    context: int = setting(0, "Longest prompt in tokens; above it 400 context_length_exceeded. 0: no bound.")
+    schema: bool = setting(True, "Whether response_format is understood; if not, it is a 400.")
+    strict_schema: bool = setting(False, "400 for schemas that are not in strict form (all required, none additional).")
+    max_tokens_field: str | None = setting(None, "The only field that is taken: max_tokens or max_completion_tokens.")
+    max_sockets: int = setting(0, "A connection above this number is reset. 0: no bound.")
+    models_latency_ms: float = setting(0.0, "Time that GET /v1/models takes.")
+    script: tuple[Rule, ...] = setting((), "A JSONL file of scripted replies.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.port <= 65_535:
+            raise SpecError(f"--port is {self.port}; allowed: 0 to 65535", key="port")
+        if self.max_tokens_field not in (None, "max_tokens", "max_completion_tokens"):
+            raise SpecError("--max-tokens-field must be max_tokens or max_completion_tokens", key="max_tokens_field")
+        for name in ("context", "max_sockets", "models_latency_ms"):
+            if not getattr(self, name) >= 0:
+                raise SpecError(f"--{name.replace('_', '-')} must be 0 or more", key=name)

@@ -1,0 +1,203 @@
+"""What a request gets, decided when it arrives: the plan that the connection then carries out in time."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s
+from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
+from headrace.testing.sim.asking import RefusedError, longest_answer, parsed, prompt_of, schema_of
+from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
+from headrace.testing.sim.options import SimOptions
+from headrace.testing.sim.script import Rule, Script
+from headrace.testing.sim.stats import Stats
+from headrace.testing.sim.wire import HttpRequest
+
+ROUTES = {"/v1/chat/completions": True, "/v1/completions": False}
+
+
+class Service:
+    """The simulated endpoint without its sockets. `clock` gives seconds that only go forward."""
+
+    def __init__(self, options: SimOptions, stats: Stats, clock: Callable[[], float]) -> None:
+        self.options = options
+        self.stats = stats
+        self.tokens_in_flight = 0
+        self._clock = clock
+        self._script = Script(options.script)
+        self._scripted = bool(options.script)
+        self._requests = Allowance(options.requests_per_minute)
+        self._tokens = Allowance(options.tokens_per_minute)
+        self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
+        self._cache = PrefixCache()
+        self._first: float | None = None
+        self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
+
+    def plan(self, request: HttpRequest) -> Plan:
+        """Decide what a POST gets, and count it. The caller has counted it as in flight already."""
+        now = self._clock()
+        if self._first is None:
+            self._first = now
+        self.stats.requests += 1
+        key = request.headers.get(b"idempotency-key")
+        if key:
+            self.stats.keyed(key)
+        plan = Plan()
+        try:
+            self._decide(plan, request, now)
+        except RefusedError as refused:
+            plan.drawn = None
+            plan.status = refused.status
+            plan.body = error_body(refused)
+            if refused.status in (429, 503) and "retry-after" not in plan.headers and self.options.retry_after_s is not None:
+                plan.headers["retry-after"] = f"{self.options.retry_after_s:g}"
+        if self._limited:
+            plan.headers.update(self._requests.headers(now, "requests") | self._tokens.headers(now, "tokens"))
+        return plan
+
+    def work(self, plan: Plan) -> tuple[int, float, float]:
+        """What an answer takes, decided when its service begins: cached tokens, seconds of prefill and of decoding."""
+        assert plan.prompt is not None
+        assert plan.drawn is not None
+        plan.prefixes = prefixes_of(plan.prompt.text)
+        cached = min(self._cache.cached_tokens(plan.prefixes), plan.prompt.tokens)
+        fresh = plan.prompt.tokens - cached
+        prefill, decode = service_s(self.options, plan.prompt.key, fresh_tokens=fresh, answer_tokens=plan.drawn.tokens)
+        return cached, prefill, decode
+
+    def computed(self, plan: Plan) -> None:
+        """The prompt's prefill has ended: its prefixes are cached from now on."""
+        self._cache.keep(plan.prefixes)
+
+    def finish(self, plan: Plan, cached: int) -> None:
+        """Write the answer's body and count its tokens."""
+        assert plan.prompt is not None
+        assert plan.drawn is not None
+        self.stats.prompt_tokens += plan.prompt.tokens
+        self.stats.completion_tokens += plan.drawn.tokens
+        self.stats.cached_tokens += cached
+        plan.body = completion(plan, self.stats.requests, cached)
+
+    def enter(self, plan: Plan) -> None:
+        """The request queues for a slot or is served: its prompt counts as in flight until `leave`."""
+        assert plan.prompt is not None
+        self.tokens_in_flight += plan.prompt.tokens
+
+    def leave(self, plan: Plan) -> None:
+        assert plan.prompt is not None
+        self.tokens_in_flight -= plan.prompt.tokens
+
+    def side(self, request: HttpRequest) -> tuple[int, bytes]:
+        """Status and body of whatever is no inference request: /health, /stats, /v1/models."""
+        match request.method, request.path:
+            case "GET", "/health":
+                return 200, b'{"status":"ok"}'
+            case "GET", "/stats":
+                return 200, orjson.dumps(self.stats.document(prompts="prompts=1" in request.query.split("&")))
+            case "POST", "/stats/reset":
+                self.stats.reset()
+                return 200, b"{}"
+            case "GET", "/v1/models":
+                if not self._authorized(request):
+                    return 401, error_body(RefusedError(401, "Incorrect API key provided.", "invalid_api_key"))
+                return 200, self._models()
+        status = 405 if request.path in {*ROUTES, "/v1/models", "/stats", "/stats/reset", "/health"} else 404
+        return status, error_body(RefusedError(status, f"{request.method} {request.path[:200]} is not served", "unknown_url"))
+
+    def _authorized(self, request: HttpRequest) -> bool:
+        given = request.headers.get(b"authorization", b"")
+        return self._authorization is None or hmac.compare_digest(given, self._authorization)
+
+    def _models(self) -> bytes:
+        entry: dict[str, Any] = {"id": self.options.model or "sim", "object": "model", "created": 0, "owned_by": "headrace"}
+        if self.options.context:
+            entry["max_model_len"] = self.options.context
+        return orjson.dumps({"object": "list", "data": [entry]})
+
+    def _decide(self, plan: Plan, request: HttpRequest, now: float) -> None:
+        options = self.options
+        if not self._authorized(request):
+            raise RefusedError(401, "Incorrect API key provided.", "invalid_api_key")
+        chat = ROUTES.get(request.path)
+        if chat is None:
+            raise RefusedError(404, f"Unknown request URL: {request.method} {request.path[:200]}", "unknown_url")
+        body = parsed(request.body)
+        plan.chat = chat
+        plan.model = str(body.get("model", ""))[:200]
+        plan.prompt = prompt = prompt_of(body, chat=chat)
+        before = self.stats.came(prompt.key)
+        rule = self._script.pick(self.stats.requests, now - (self._first or now), prompt.text) if self._scripted else None
+        if rule is not None:
+            plan.delay_s, plan.action = rule.delay_s, rule.action
+            plan.headers.update({name.lower(): value for name, value in rule.headers.items()})
+            if self._obeyed(plan, rule):
+                return
+        limit = longest_answer(body, prompt, options)
+        try:
+            plan.drawn = draw(options, prompt, schema_of(body, options), limit)
+        except UnansweredError as error:
+            raise RefusedError(400, f"Simulated endpoint: {error}", "unanswerable") from None
+        if rule is not None:
+            plan.drawn = _overruled(plan.drawn, rule)
+        if body.get("stream") is True and plan.action is None:
+            plan.action = "sse"
+        self._admit(plan, prompt, now)
+        self._chance(plan, prompt, before)
+
+    def _obeyed(self, plan: Plan, rule: Rule) -> bool:
+        """Whether the rule says the whole reply."""
+        body = rule.body_bytes()
+        if rule.action in ("reset", "hang", "close", "html", "empty"):
+            plan.status = rule.status or 200
+            plan.body = (body or PAGE) if rule.action == "html" else b""
+            return True
+        if body is not None:
+            plan.status = rule.status or 200
+            plan.body = body
+            return True
+        if rule.status not in (None, 200):
+            assert rule.status is not None
+            raise RefusedError(rule.status, f"Scripted error {rule.status}.", _CODES.get(rule.status))
+        return False
+
+    def _admit(self, plan: Plan, prompt: Prompt, now: float) -> None:
+        options, stats = self.options, self.stats
+        amount = prompt.tokens + (plan.drawn.tokens if plan.drawn is not None else 0)
+        if self._limited:
+            for allowance, what, much in ((self._requests, "requests", 1), (self._tokens, "tokens", amount)):
+                wait = allowance.wait_s(now, much)
+                if wait:
+                    plan.headers["retry-after"] = f"{options.retry_after_s or min(3600, math.ceil(wait)):g}"
+                    text = f"Rate limit reached for {what} per min. Limit: {allowance.per_minute:g} / min."
+                    text += f" Please try again in {min(wait, 3600):.3f}s."
+                    raise RefusedError(429, text, "rate_limit_exceeded")
+        crowded = options.max_in_flight and stats.in_flight > options.max_in_flight
+        if crowded or (options.max_in_flight_tokens and self.tokens_in_flight + prompt.tokens > options.max_in_flight_tokens):
+            raise RefusedError(options.overload_status, "The server is busy: too many requests at once.", "overloaded")
+        if self._limited:
+            self._requests.take(now, 1)
+            self._tokens.take(now, amount)
+
+    def _chance(self, plan: Plan, prompt: Prompt, before: int) -> None:
+        chance = fault(self.options, prompt.key, before)
+        if chance is None:
+            return
+        plan.delay_s += self.options.latency_ms / 1000
+        if chance is Fault.ERROR:
+            raise RefusedError(500, "The server had an error while processing your request.", "internal_error")
+        if chance is Fault.OVERLOAD:
+            raise RefusedError(503, "The engine is currently overloaded, please try again later.", "overloaded")
+        plan.drawn = None
+        plan.action = "hang" if chance is Fault.HANG else "reset"
+
+
+_CODES = {400: "invalid_request_error", 401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+
+
+def _overruled(drawn: Drawn, rule: Rule) -> Drawn:
+    return drawn._replace(content=drawn.content if rule.content is None else rule.content, finish=rule.finish or drawn.finish)
