@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from headrace.events import Event
-from headrace.values import Answer, Attempt, Chunk, Failure, Item, Outcome, Piece, Record, Reply, Request, Sample, Unit
+from headrace.values import Answer, Attempt, Chunk, Failure, Intaken, Item, Outcome, Piece, Record, Reply, Request, Sample, Unit
 
 
 class Source(Protocol):
@@ -95,6 +95,18 @@ class Ledger(Protocol):
     def close(self) -> None: ...
 
 
+class Intake(Protocol):
+    """The feed's supply: reads the input on, and makes requests of what the ledger holds. Blocking; one caller at a time."""
+
+    def take(self, limit: int) -> Intaken:
+        """Read on: at most `limit` records. After `done` it is not called again. Raises InputError, InputBrokenError."""
+        ...
+
+    def recall(self, after: int, limit: int) -> list[Unit]:
+        """Pending units with seq > after that are durable, in order, with payload. Raises InputBrokenError."""
+        ...
+
+
 class Sink(Protocol):
     """Writes output rows in the order given, atomically: the path holds the whole file after `close`, or what it held before.
 
@@ -158,6 +170,7 @@ __all__ = [
     "Clock",
     "Endpoint",
     "Executor",
+    "Intake",
     "Judge",
     "Ledger",
     "Observer",

@@ -177,6 +177,20 @@ class Unit(Struct, frozen=True):
     state: State = State.PENDING
 
 
+class Intaken(Struct, frozen=True):
+    """What one step of reading adds to the ledger. `units` are the new ones, with payload; `first_unit` numbers the first.
+
+    `meta` is committed with them: how far the input has been read.
+    """
+
+    items: list[Item]
+    pieces: list[tuple[int, int, int]]
+    units: list[Unit]
+    first_unit: int
+    meta: dict[str, Any]
+    done: bool
+
+
 class Request(Struct, frozen=True):
     """One send. `payload` as in Unit (of a re-ask: with the correction appended)."""
 

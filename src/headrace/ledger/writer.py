@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 
 from headrace import canon
-from headrace.errors import DiskError
 from headrace.ledger.batch import Batch
 from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.notes import to_bits
@@ -31,7 +30,6 @@ class SqliteLedger:
         self._hook = hook
         self._db = connect_writer(path)
         self._next_attempt: int = self._one("next_attempt")
-        self._broken = False
 
     def close(self) -> None:
         """Checkpoints and closes. Harmless when called twice."""
@@ -41,17 +39,15 @@ class SqliteLedger:
     # -- writing
 
     def commit(self, batch: Batch) -> None:
-        if self._broken:
-            raise DiskError(f"{self.path}: an earlier write failed; nothing more is written.")
+        """One transaction. After an error none of it is durable, and the same batch may be tried again."""
         try:
             with mapped(self.path):
-                self._write(batch)
+                self._next_attempt = self._write(batch)
         except BaseException:
-            self._broken = True
             self._roll_back()
             raise
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: Batch) -> int:
         self._run("BEGIN IMMEDIATE")
         if batch.items:
             self._many("insert_item", map(_item_row, batch.items))
@@ -61,8 +57,7 @@ class SqliteLedger:
             self._many("insert_unit", ((u.seq, u.hash, u.kind, u.config, u.item, u.n) for u in batch.units))
         if batch.leases:
             self._many("lease_range", ranges(batch.leases))
-        if batch.outcomes:
-            self._write_outcomes(batch.outcomes)
+        next_attempt = self._write_outcomes(batch.outcomes) if batch.outcomes else self._next_attempt
         if batch.released:
             self._many("release", ((seq,) for seq in batch.released))
         if batch.reopened:
@@ -78,8 +73,9 @@ class SqliteLedger:
         if batch.meta:
             self._many("put_meta", ((key, orjson.dumps(value).decode()) for key, value in batch.meta.items()))
         self._run("COMMIT")
+        return next_attempt
 
-    def _write_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+    def _write_outcomes(self, outcomes: Iterable[Outcome]) -> int:
         attempts: list[tuple[Any, ...]] = []
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
@@ -97,7 +93,7 @@ class SqliteLedger:
             self._many("settle", settled)
         if unsent:
             self._many("settle_unsent", unsent)
-        self._next_attempt = number
+        return number
 
     # -- facts about the run
 

@@ -1,0 +1,66 @@
+"""What the engine is given: limits of a run, the parts it works with, where it starts, and how it ended."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from headrace.engine.offload import Offload
+from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
+
+
+class Knobs(Struct, frozen=True):
+    """Limits and names of one run. Durations are seconds; None means: no such limit."""
+
+    run: str
+    config: int
+    concurrency: int
+    fixed: bool = True  # the number is the user's own: it is the limit, not the endpoint
+    max_attempts: int = 6
+    retry_invalid: int = 1
+    retry_ambiguous: bool = True
+    attempt_timeout: float | str = "auto"
+    max_tokens: int | None = None
+    unit_deadline_s: float = 3600.0
+    run_deadline_s: float | None = None
+    give_up_after_s: float = 1800.0
+    drain_s: float = 30.0
+    finish_reading_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The edges that the engine works with. `endpoint_number` is the ledger's number of who answers."""
+
+    endpoint: Endpoint
+    judge: Judge
+    intake: Intake
+    ledger: Ledger
+    clock: Clock
+    offload_ledger: Offload
+    offload_intake: Offload
+    endpoint_number: int = 1
+    observers: Sequence[Observer] = ()
+    rng: random.Random = field(default_factory=random.Random)
+
+
+class Start(Struct, frozen=True):
+    """Where a run stands when the engine takes it up: units in the ledger, those not settled, and whether the input has
+    been read whole before.
+    """
+
+    recorded: int = 0
+    open_units: int = 0
+    read_done: bool = False
+
+
+class Ending(Struct, frozen=True):
+    """How the engine ended. `reason` None: everything is settled. `message` is one line for people."""
+
+    reason: str | None = None
+    message: str | None = None
+    exit_code: int = 0
+    input_complete: bool = True

@@ -1,0 +1,123 @@
+"""One endpoint as the engine sees it: what is in flight there, and the rules that say whether more may go."""
+
+from __future__ import annotations
+
+import random
+
+from headrace.engine.work import Work
+from headrace.policy.breaker import Breaker
+from headrace.policy.pause import Pause
+from headrace.policy.verdict import OVERLOAD, is_server_failure
+from headrace.policy.window import Window
+from headrace.policy.wrong import WrongConfiguration
+from headrace.protocols import Endpoint
+from headrace.values import PERMANENT, Failure
+
+REFUSED_FOR_S = 60.0
+
+
+class Lane:
+    """State of one endpoint. All times are loop time; nothing here awaits."""
+
+    def __init__(self, endpoint: Endpoint, number: int, ceiling: int, rng: random.Random) -> None:
+        self.endpoint = endpoint
+        self.number = number
+        self.window = Window(ceiling)
+        self.breaker = Breaker()
+        self.pause = Pause()
+        self.wrong = WrongConfiguration()
+        self.in_flight: dict[int, float] = {}  # unit → start, oldest first
+        self.sends = 0
+        self.succeeded = False
+        self.overloaded_since: float | None = None
+        self.refused_since: float | None = None
+        self._down_total_s = 0.0
+        self._rng = rng
+
+    def may_send(self, now: float) -> bool:
+        return len(self.in_flight) < self.window.limit and now >= self.pause.until and self.breaker.may_send(now)
+
+    def on_sent(self, work: Work, now: float) -> int:
+        """Returns the number of this send, which tells what it can say about the window."""
+        self.breaker.on_sent()
+        self.in_flight[work.seq] = now
+        self.sends += 1
+        work.on_sent(now, self.stopped_s(now))
+        return self.sends
+
+    def on_back(self, work: Work) -> None:
+        self.in_flight.pop(work.seq, None)
+
+    def on_reply(self, send: int, now: float) -> bool:
+        """A well-formed reply. True when the endpoint has come back from the dead."""
+        self.succeeded = True
+        self.overloaded_since = self.refused_since = None
+        self.wrong.on_success()
+        self.pause.on_completion(overload=False, window=self.window.limit)
+        self.window.on_clean(send)
+        return self._alive(now)
+
+    def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> bool:
+        """What a failed send says about the endpoint. True when this opened the breaker."""
+        if failure.mended:
+            self.breaker.on_no_verdict(now)
+            return False
+        if failure.refused and not self.succeeded:
+            if self.refused_since is None:
+                self.refused_since = now
+            self.breaker.force_open(now, failure.message)
+            return False
+        if failure.kind in OVERLOAD:
+            self._overloaded(failure, now)
+            self.breaker.on_no_verdict(now)
+            return False
+        if is_server_failure(failure.kind):
+            return self.breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
+        if failure.kind in PERMANENT and failure.status is not None:
+            self.pause.on_completion(overload=False, window=self.window.limit)
+            self.window.on_clean(send)
+            self._alive(now)
+        else:
+            self.breaker.on_no_verdict(now)
+        return False
+
+    def stopped_s(self, now: float) -> float:
+        """Seconds so far in which the whole endpoint was paused or held to be down: no unit's deadline runs in them."""
+        down = self._down_total_s
+        if self.breaker.down_since is not None:
+            down += now - self.breaker.down_since
+        return self.pause.spent_s(now) + down
+
+    def next_change(self, now: float) -> float | None:
+        """When sending may become possible by the passing of time alone; None: not by that."""
+        times = []
+        if now < self.pause.until:
+            times.append(self.pause.until)
+        if self.breaker.circuit == "open":
+            times.append(self.breaker.probe_at)
+        return max(times) if times else None
+
+    def down_for_s(self, now: float) -> float:
+        """Seconds since when nothing but failures of the server came, or nothing but overload."""
+        since = [t for t in (self.breaker.down_since, self.overloaded_since) if t is not None]
+        return now - min(since) if since else 0.0
+
+    def refused_for_s(self, now: float) -> float:
+        return now - self.refused_since if self.refused_since is not None else 0.0
+
+    def _alive(self, now: float) -> bool:
+        down_since = self.breaker.down_since
+        back = self.breaker.on_alive()
+        if back and down_since is not None:
+            self._down_total_s += now - down_since
+        return back
+
+    def _overloaded(self, failure: Failure, now: float) -> None:
+        if self.overloaded_since is None:
+            self.overloaded_since = now
+        if failure.wait_s is not None:
+            self.pause.on_named_wait(failure.wait_s, now, failure.message, self._rng)
+        self.pause.on_completion(overload=True, window=self.window.limit)
+        if self.pause.is_overloaded(self.window.limit):
+            self.pause.on_overload_episode(now, failure.message, self._rng)
+            self.window.on_overload_episode(self.sends + 1)

@@ -1,0 +1,330 @@
+"""The live loop: dispatch, settle, stop. One event loop; a task exists only for what is in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from headrace.engine.committer import Committer
+from headrace.engine.feed import Feed
+from headrace.engine.knobs import Ending, Knobs, Parts, Start
+from headrace.engine.lane import REFUSED_FOR_S, Lane
+from headrace.engine.settling import Sending, Settled, Settler
+from headrace.engine.tally import Tally
+from headrace.engine.watch import Watch
+from headrace.engine.work import Work
+from headrace.errors import HeadraceError, InputBrokenError, LedgerError
+from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
+from headrace.ledger.batch import Batch
+from headrace.policy.timeout import attempt_timeout_s
+from headrace.values import Attempt, Failure, Kind, Outcome, Reply, Request, Sent, State
+
+
+class LiveEngine:
+    """Settles every pending unit against one endpoint. Satisfies `headrace.protocols.Executor`. Used once."""
+
+    def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
+        self.knobs = knobs
+        self.tally = Tally()
+        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.concurrency, parts.rng)
+        self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
+        self.feed = Feed(parts.intake, parts.offload_intake, self.committer, recorded=start.recorded, read_done=start.read_done)
+        self.settled_before = start.recorded - start.open_units
+        self._settler = Settler(knobs, parts.judge, self.lane, parts.rng)
+        self._watch = Watch(self)
+        self._clock = parts.clock
+        self._observers = parts.observers
+        self._ending: Ending | None = None
+        self._finished = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._tasks: asyncio.TaskGroup | None = None
+        self._runners: dict[asyncio.Task[None], Work] = {}
+        self._fed = False
+        self._input_error: HeadraceError | None = None
+        self._paused_until_told = 0.0
+
+    # -- what stands open
+
+    @property
+    def open_units(self) -> int:
+        """Units known and not settled."""
+        return self.feed.total - self.settled_before - self.tally.settled
+
+    def wall_now(self) -> float:
+        return self._clock.now()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._ending is not None
+
+    # -- running
+
+    async def run(self) -> Ending:
+        """Until everything is settled or a stop has drained. Raises InputError where the input cannot be used at all."""
+        self._loop = loop = asyncio.get_running_loop()
+        committing = loop.create_task(self.committer.run())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._supply())
+                watching = tasks.create_task(self._watch.run())
+                if self.knobs.run_deadline_s is not None:
+                    self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
+                self.feed.on_window(self.lane.window.limit)
+                await self._finished.wait()
+                watching.cancel()
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+            self.committer.finish()
+            await committing
+        return self._judge_ending()
+
+    def _judge_ending(self) -> Ending:
+        ending = self._ending or Ending()
+        error = self._input_error
+        if error is not None and not isinstance(error, InputBrokenError | LedgerError):
+            raise error
+        complete = self.feed.read_done and error is None
+        if self.committer.broken is not None:
+            ending = Ending("disk", str(self.committer.broken), 7)
+        return Ending(ending.reason, ending.message, ending.exit_code, input_complete=complete)
+
+    async def _supply(self) -> None:
+        """What was read before the input broke off stands and is finished first; then the run ends with the reason."""
+        await self.feed.run()
+        self._fed = True
+        self._input_error = self.feed.intake_error
+        self._check_end()
+
+    def dispatch(self) -> None:
+        """Send while the endpoint takes more and there is something to send."""
+        if self._tasks is None or self._ending is not None:
+            return
+        while True:
+            work = self._next()
+            if work is None:
+                break
+            task = self._tasks.create_task(self._runner(work))
+            self._runners[task] = work
+            task.add_done_callback(self._runners.pop)
+        self._arm()
+
+    def _next(self) -> Work | None:
+        now = self._loop.time()
+        lane = self.lane
+        while self._ending is None and lane.may_send(now):
+            work = self.feed.take(now, prefer_fresh=lane.breaker.is_down and not lane.succeeded)
+            if work is None:
+                return None
+            if work.first_sent is not None and work.age_s(now, lane.stopped_s(now)) >= self.knobs.unit_deadline_s:
+                self._finish_unsent(work, now)
+                continue
+            return work
+        return None
+
+    async def _runner(self, work: Work | None) -> None:
+        while work is not None:
+            await self._send(work)
+            work = self._next()
+        self._arm()
+
+    async def _send(self, work: Work) -> None:
+        lane, loop, knobs = self.lane, self._loop, self.knobs
+        started = loop.time()
+        send = lane.on_sent(work, started)
+        started_at = self._clock.now()
+        left_s = knobs.unit_deadline_s - work.age_s(started, lane.stopped_s(started))
+        timeout_s = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts)
+        request = Request(
+            work.seq, work.ask, work.payload, f"{knobs.run}-{work.seq}-{work.ask}", min(timeout_s, max(left_s, 1.0))
+        )
+        try:
+            result = await lane.endpoint.send(request)
+        except asyncio.CancelledError:
+            lane.on_back(work)
+            self._record_cut(work, started_at, loop.time() - started)
+            if self._ending is None:
+                raise
+            self._check_end()
+            return
+        lane.on_back(work)
+        now = loop.time()
+        self._settle(work, result, Sending(send, started_at, now - started, now))
+
+    # -- settling
+
+    def _settle(self, work: Work, result: Reply | Failure, sending: Sending) -> None:
+        lane, send, now = self.lane, sending.number, sending.ended
+        was_down_since = lane.breaker.down_since
+        allow_open = not self.feed.read_done or self.open_units >= 3
+        if isinstance(result, Reply):
+            if lane.on_reply(send, now):
+                self.tell(EndpointBack(lane.endpoint.name, now - (was_down_since or now)))
+        elif lane.on_failure(work, send, result, now, allow_open=allow_open):
+            self.tell(EndpointDown(lane.endpoint.name, lane.breaker.probe_at - now, result.message))
+        settled = self._settler.settle(work, result, sending, stopping=self._ending is not None)
+        self._record(settled, work, now)
+        self.feed.on_window(lane.window.limit)
+        if isinstance(result, Failure):
+            self._consider_stop(work, result, settled, now)
+        if self._fed or self._ending is not None:
+            self._check_end()
+
+    def _record(self, settled: Settled, work: Work, now: float) -> None:
+        outcome = settled.outcome
+        self.committer.batch.outcomes.append(outcome)
+        self.committer.added()
+        self.tally.on_outcome(outcome)
+        if outcome.attempt is not None:
+            self.tally.on_usage(outcome.attempt.usage)
+        if settled.retry_after_s is not None:
+            self.tally.retries += 1
+            self.feed.retry_at(now + settled.retry_after_s, work)
+            if settled.retry_after_s == 0.0:
+                self.committer.hurry()
+
+    def _finish_unsent(self, work: Work, now: float) -> None:
+        """A unit whose deadline passed while it waited for its next try."""
+        outcome = self._settler.past_deadline(work, now)
+        self.committer.batch.outcomes.append(outcome)
+        self.committer.added()
+        self.tally.on_outcome(outcome)
+        if self._fed:
+            self._check_end()
+
+    def _record_cut(self, work: Work, started_at: float, seconds: float) -> None:
+        """In flight when the run was stopped at once: possibly billed, like a lease that a crash leaves open."""
+        again = self.knobs.retry_ambiguous
+        attempt = Attempt(
+            unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self.knobs.config,
+            endpoint=self.lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came", lost=True,
+        )  # fmt: skip
+        outcome = Outcome(
+            unit=work.seq, state=State.PENDING if again else State.FAILED, attempt=attempt,
+            error=None if again else f"{Kind.AMBIGUOUS}: stopped before a reply came", ask=work.ask, spent=work.spent,
+            age_s=work.age_before_s,
+        )  # fmt: skip
+        self.committer.batch.outcomes.append(outcome)
+        self.committer.added()
+        self.tally.on_outcome(outcome)
+
+    # -- stopping
+
+    def _consider_stop(self, work: Work, failure: Failure, settled: Settled, now: float) -> None:
+        lane, knobs = self.lane, self.knobs
+        name = lane.endpoint.name
+        if settled.stop is not None:
+            self.stop(settled.stop.value, f"{name}: {failure.message}", 4)
+            return
+        total = self.feed.total if self.feed.read_done else None
+        if not failure.mended and lane.wrong.on_failure(work.seq, failure, total):
+            self._reopen(lane.wrong.suspects)
+            count = len(lane.wrong.suspects)
+            self.stop("misconfigured", f"{name}: the first {count} requests failed alike: {failure.message}", 4)
+            return
+        if failure.wait_s is not None and failure.wait_s > knobs.give_up_after_s:
+            self.stop("endpoint_down", f"{name} asks for a wait of {failure.wait_s:.0f} s: {failure.message}", 4)
+        self._consider_giving_up(now)
+        if now < lane.pause.until and lane.pause.until > self._paused_until_told:
+            self._paused_until_told = lane.pause.until
+            self.tell(EndpointPaused(name, lane.pause.until - now, lane.pause.why))
+
+    def _consider_giving_up(self, now: float) -> None:
+        lane, limit = self.lane, self.knobs.give_up_after_s
+        name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why
+        if lane.refused_for_s(now) >= min(REFUSED_FOR_S, limit):
+            self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
+        elif lane.down_for_s(now) >= limit:
+            self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {why}", 4)
+
+    def _reopen(self, units: Sequence[int]) -> None:
+        """Units that failed only because the configuration is wrong go back to pending."""
+        self.committer.batch.reopened.extend(units)
+        self.committer.added()
+
+    def _on_run_deadline(self) -> None:
+        self.stop("run_deadline", "limits.run_deadline has passed", 5)
+
+    def interrupt(self, exit_code: int) -> None:
+        """Ctrl-C or SIGTERM: the first drains what is in flight, the second stops at once. Loses no committed answer."""
+        if self._ending is not None:
+            self._cut()
+            return
+        self.stop("interrupted", "interrupted", exit_code, reading_s=self.knobs.drain_s)
+
+    def stop(self, reason: str, message: str, exit_code: int, *, reading_s: float | None = None) -> None:
+        """Send nothing more; keep what is in flight, finish reading, end. The first reason stands."""
+        if self._ending is not None:
+            return
+        now = self._loop.time()
+        self._ending = Ending(reason, message, exit_code)
+        self.committer.batch.released.extend(self.feed.stop(now + (reading_s or self.knobs.finish_reading_s)))
+        self.committer.added()
+        self.tell(Stopping(reason, message, len(self.lane.in_flight)))
+        self._timers.append(self._loop.call_at(now + self.knobs.drain_s, self._cut))
+        self._check_end()
+
+    def _cut(self) -> None:
+        """End what is still in flight."""
+        for task in list(self._runners):
+            task.cancel()
+        self.feed.stop(0.0)
+        self._check_end()
+
+    def _on_broken(self, error: LedgerError) -> None:
+        self.stop("disk", str(error), 7, reading_s=0.001)
+
+    # -- the end
+
+    def _on_landed(self, batch: Batch) -> None:
+        self.feed.on_landed(batch)
+        self.dispatch()
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self._finished.is_set() or not self._fed or self.lane.in_flight:
+            return
+        starved = self._input_error is not None and not self.feed.has_supply and not self.feed.waiting
+        if self._ending is None and (self.open_units <= 0 or starved):
+            if self._input_error is not None:
+                self._ending = Ending("input", str(self._input_error), 7)
+            self._finish()
+        elif self._ending is not None:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._finished.set()
+
+    # -- time
+
+    def _arm(self) -> None:
+        """One alarm: when a retry is due, a pause ends, a probe may go, or it is time to give up."""
+        if self._ending is not None:
+            return
+        now = self._loop.time()
+        change = self.lane.next_change(now)
+        due = self.feed.next_due
+        when = due if change is None else change if due is None or self.feed.has_supply else max(change, due)
+        if change is not None:
+            give_up = now + max(0.0, self.knobs.give_up_after_s - self.lane.down_for_s(now))
+            when = min(when if when is not None else give_up, give_up)
+        if when is None:
+            return
+        if self._alarm is not None:
+            if self._alarm.when() <= when and not self._alarm.cancelled() and self._alarm.when() > now:
+                return
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(max(when, now), self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        self._consider_giving_up(self._loop.time())
+        self.dispatch()
+
+    def tell(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)

@@ -1,0 +1,122 @@
+"""What a send's result makes of its unit: the verdict applied, nothing else."""
+
+from __future__ import annotations
+
+import random
+
+from msgspec import Struct
+
+from headrace.engine.knobs import Knobs
+from headrace.engine.lane import Lane
+from headrace.engine.work import Work
+from headrace.policy.backoff import backoff_s
+from headrace.policy.verdict import OVERLOAD, Action, Standing, decide
+from headrace.protocols import Judge
+from headrace.values import Answer, Attempt, Failure, Kind, Outcome, Reply, Sent, State
+
+
+class Sending(Struct, frozen=True):
+    """One send that came back. `number` counts the lane's sends, `started_at` is wall time, `ended` loop time."""
+
+    number: int
+    started_at: float
+    seconds: float
+    ended: float
+
+
+class Settled(Struct, frozen=True):
+    """`retry_after_s` is set where the unit goes on; `stop` where the run cannot."""
+
+    outcome: Outcome
+    retry_after_s: float | None = None
+    stop: Kind | None = None
+
+
+_STATES = {Action.FAIL: State.FAILED, Action.QUARANTINE: State.QUARANTINED, Action.STOP: State.PENDING}
+
+
+class Settler:
+    """Applies `policy.verdict` to results."""
+
+    def __init__(self, knobs: Knobs, judge: Judge, lane: Lane, rng: random.Random) -> None:
+        self._knobs = knobs
+        self._judge = judge
+        self._lane = lane
+        self._rng = rng
+
+    def settle(self, work: Work, result: Reply | Failure, sending: Sending, *, stopping: bool) -> Settled:
+        """Judge and decide. `stopping`: what would go on stays pending instead."""
+        if isinstance(result, Failure):
+            return self._failed(work, result, None, sending, stopping=stopping)
+        judged = self._judge.judge(result)
+        if isinstance(judged, Failure):
+            return self._failed(work, judged, result, sending, stopping=stopping)
+        return Settled(self._done(work, judged, result, sending))
+
+    def past_deadline(self, work: Work, now: float) -> Outcome:
+        """A unit that is not sent again because its time is over."""
+        age = self._age_s(work, now)
+        return Outcome(
+            unit=work.seq, state=State.FAILED, attempt=None, error=self._deadline_error(age), ask=work.ask, spent=work.spent,
+            age_s=age,
+        )  # fmt: skip
+
+    def _done(self, work: Work, answer: Answer, reply: Reply, sending: Sending) -> Outcome:
+        attempt = Attempt(
+            unit=work.seq, ask=work.ask, started_at=sending.started_at, seconds=sending.seconds, config=self._knobs.config,
+            endpoint=self._lane.number, reply=reply, usage=reply.usage,
+        )  # fmt: skip
+        return Outcome(
+            unit=work.seq, state=State.DONE, attempt=attempt, answer=answer, ask=work.ask, spent=work.spent + 1,
+            age_s=self._age_s(work, sending.ended),
+        )  # fmt: skip
+
+    def _failed(self, work: Work, failure: Failure, reply: Reply | None, sending: Sending, *, stopping: bool) -> Settled:
+        now = sending.ended
+        knobs, lane = self._knobs, self._lane
+        excused = lane.breaker.is_down or now < lane.pause.until or (failure.refused and not lane.succeeded)
+        verdict = decide(
+            failure,
+            Standing(work.spent, work.ask, knobs.max_attempts, knobs.retry_invalid, knobs.retry_ambiguous, excused),
+        )
+        attempt = Attempt(
+            unit=work.seq, ask=work.ask, started_at=sending.started_at, seconds=sending.seconds, config=knobs.config,
+            endpoint=lane.number, kind=failure.kind, sent=failure.sent, message=failure.message, status=failure.status,
+            reply=reply, usage=reply.usage if reply is not None else failure.usage,
+        )  # fmt: skip
+        work.spent += verdict.counts
+        if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO:
+            work.timeouts += 1
+        age = self._age_s(work, now)
+        state, error, delay = _STATES.get(verdict.action, State.LEASED), None, None
+        if state in {State.FAILED, State.QUARANTINED}:
+            error = f"{verdict.kind}: {failure.message}"
+        elif state is State.LEASED:
+            if age >= knobs.unit_deadline_s and verdict.action is not Action.AGAIN:
+                state, error = State.FAILED, self._deadline_error(age)
+            else:
+                delay = self._go_on(work, verdict.action, failure, reply)
+        if stopping and state is State.LEASED:
+            state, delay = State.PENDING, None
+        outcome = Outcome(unit=work.seq, state=state, attempt=attempt, error=error, ask=work.ask, spent=work.spent, age_s=age)
+        return Settled(outcome, delay, failure.kind if verdict.action is Action.STOP else None)
+
+    def _go_on(self, work: Work, action: Action, failure: Failure, reply: Reply | None) -> float:
+        """Make the unit ready for its next send; returns the seconds until then."""
+        if action is Action.AGAIN:
+            return 0.0
+        if action is Action.REASK:
+            assert reply is not None
+            work.on_reask(self._judge.reask(work.base, reply, failure))
+            return 0.0
+        work.failures += 1
+        delay = backoff_s(work.failures, self._rng)
+        if failure.kind in OVERLOAD and failure.wait_s is not None:
+            delay = max(delay, failure.wait_s)
+        return delay
+
+    def _age_s(self, work: Work, now: float) -> float:
+        return work.age_s(now, self._lane.stopped_s(now))
+
+    def _deadline_error(self, age: float) -> str:
+        return f"{Kind.DEADLINE}: not settled {age:.0f} s after its first send (limits.unit_deadline)"

@@ -1,0 +1,51 @@
+"""A unit on its way: the only mutable value of the engine, seen by the engine alone."""
+
+from __future__ import annotations
+
+from headrace.values import Unit
+
+
+class Work:
+    """One leased unit. Times are loop time."""
+
+    __slots__ = (
+        "age_before_s",
+        "ask",
+        "base",
+        "failures",
+        "first_sent",
+        "paused_before_s",
+        "payload",
+        "seq",
+        "spent",
+        "timeouts",
+    )
+
+    def __init__(self, unit: Unit) -> None:
+        assert unit.payload is not None
+        self.seq = unit.seq
+        self.base = unit.payload  # the first ask's payload: a re-ask is made of it
+        self.payload = unit.payload
+        self.ask = unit.ask
+        self.spent = unit.spent
+        self.failures = 0  # failed sends of this ask in this process: the back-off grows with them
+        self.timeouts = 0
+        self.age_before_s = unit.age_s
+        self.first_sent: float | None = None
+        self.paused_before_s = 0.0
+
+    def on_sent(self, now: float, paused_s: float) -> None:
+        if self.first_sent is None:
+            self.first_sent = now
+            self.paused_before_s = paused_s
+
+    def age_s(self, now: float, paused_s: float) -> float:
+        """Seconds since the first send, without endpoint-wide pauses and without times when no process ran."""
+        if self.first_sent is None:
+            return self.age_before_s
+        return self.age_before_s + max(0.0, now - self.first_sent - (paused_s - self.paused_before_s))
+
+    def on_reask(self, payload: bytes) -> None:
+        self.payload = payload
+        self.ask += 1
+        self.spent = self.failures = self.timeouts = 0
