@@ -1,0 +1,142 @@
+"""The user's schema: compiled once, checked here always, and written in the forms that servers are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, Self
+
+import jsonschema_rs
+
+from headrace.answers.excerpt import excerpt
+from headrace.errors import SpecError
+from headrace.spec import JobSpec
+
+WIRE_NAME = "answer"
+LABEL = "label"
+KEY = "answer.schema"
+
+# Where a schema holds further schemas. What stands elsewhere (enum, const, examples) is data and is not looked into.
+_ONE = ("additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedProperties")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_TABLES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_DROPPED = frozenset({"default", "$schema"})
+
+
+class AnswerSchema:
+    """What an answer has to be. `labels` is set where the job names labels instead of a schema.
+
+    Draft 2020-12 unless `$schema` says another; `format` is a note, not a check, as in that draft. Nothing is fetched:
+    a `$ref` that leads out of the schema is refused. Raises SpecError(key="answer.schema") for a schema that is none.
+    """
+
+    def __init__(self, schema: dict[str, Any], labels: list[str] | None = None) -> None:
+        self.schema = schema
+        self.labels = labels
+        try:
+            validator = jsonschema_rs.validator_for(schema, retriever=_refuse_remote)
+            terse = jsonschema_rs.validator_for(schema, retriever=_refuse_remote, mask="the value")
+        except jsonschema_rs.ValidationError as error:
+            place = _pointer(error.instance_path)
+            _refuse(f"at {place}: {error.message}" if place else error.message)
+        except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
+            _refuse(str(error))
+        self._is_valid: Callable[[Any], bool] = validator.is_valid
+        self._validate: Callable[[Any], None] = validator.validate
+        self._validate_tersely: Callable[[Any], None] = terse.validate
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> Self | None:
+        """The schema of a job, its file read already by the loader; None where the answer is plain text."""
+        answer = spec.answer
+        if answer.labels is not None:
+            if answer.schema_ is not None:
+                raise SpecError("answer.schema and answer.labels are both given; keep one", key="answer.labels")
+            labels = list(dict.fromkeys(answer.labels))
+            properties = {LABEL: {"enum": labels}}
+            schema = {"type": "object", "properties": properties, "required": [LABEL], "additionalProperties": False}
+            return cls(schema, labels)
+        if answer.schema_ is None:
+            return None
+        if isinstance(answer.schema_, str):
+            raise SpecError("answer.schema names a file that was not read; give the schema as a table", key=KEY)
+        return cls(answer.schema_)
+
+    def fault(self, value: Any, *, is_large: bool = False) -> str | None:
+        """None for a valid value, else JSON pointer, keyword and what is wrong, in at most 300 characters. Never raises.
+
+        Of a value that `is_large` nothing is repeated: the message would be as long as the value.
+        """
+        try:
+            if self._is_valid(value):
+                return None
+        except ValueError:  # a lone surrogate: valid JSON, but the validator speaks UTF-8 only
+            value = _without_surrogates(value)
+        try:
+            (self._validate_tersely if is_large else self._validate)(value)
+        except jsonschema_rs.ValidationError as error:
+            pointer = excerpt(_pointer(error.instance_path) or "(the whole answer)", 120)
+            return excerpt(f"{pointer}: {error.kind.name}: {excerpt(error.message)}")
+        except ValueError:  # too deep to be told
+            return None if self._is_valid(value) else "(the whole answer): the value does not match the schema"
+        return None
+
+    def wire(self) -> dict[str, Any]:
+        """The `response_format` that servers are sent: the user's own schema."""
+        return _response_format(self.schema)
+
+    def strict(self) -> dict[str, Any]:
+        """The `response_format` in the form that strict servers insist on, for the one resend after a 400 about the schema.
+
+        Every object is closed and requires all its properties, `default` and `$schema` are left out, `oneOf` is `anyOf`.
+        The answer is checked against the user's schema all the same.
+        """
+        return _response_format(_strict(self.schema))
+
+
+def _response_format(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": WIRE_NAME, "schema": schema, "strict": True}}
+
+
+def _strict(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    strict: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in _DROPPED:
+            continue
+        if name in _TABLES and isinstance(value, dict):
+            value = {key: _strict(part) for key, part in value.items()}
+        elif name in _LISTS and isinstance(value, list):
+            value = [_strict(part) for part in value]
+        elif name in _ONE:
+            value = _strict(value)
+        strict["anyOf" if name == "oneOf" and "anyOf" not in schema else name] = value
+    kind = schema.get("type")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema:
+        strict["additionalProperties"] = False
+        strict["required"] = list(strict.setdefault("properties", {}))
+    return strict
+
+
+def _refuse_remote(uri: str) -> NoReturn:
+    raise ValueError(f"nothing is fetched: put {uri} under $defs and refer to it as #/$defs/…")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise SpecError(f"answer.schema is no usable JSON Schema: {excerpt(why)}", key=KEY) from None
+
+
+def _pointer(path: list[str | int]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The value with U+FFFD for lone surrogates, as long as before in characters. Depth is bounded by the parser."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_surrogates(part) for part in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(name): _without_surrogates(part) for name, part in value.items()}
+    return value
