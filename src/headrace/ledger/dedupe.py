@@ -23,6 +23,7 @@ Found = NDArray[np.int64]
 _LOAD_BATCH = 1 << 18  # hashes sorted at once while loading
 _MERGE_SLICE = 1 << 17  # entries held at once while merging
 _LARGEST_NUMBER = 2**32 - 1
+_WHOLE = np.dtype((np.void, HASH_BYTES))
 
 
 class DedupeSizes(Struct, frozen=True):
@@ -79,24 +80,23 @@ class DedupeIndex:
         """
         blob = _blob(hashes)
         seq = self._start(first_seq, len(blob) // HASH_BYTES)
-        keys = [blob[at : at + HASH_BYTES] for at in range(0, len(blob), HASH_BYTES)]
+        keys: list[bytes] = np.frombuffer(blob, dtype=_WHOLE).tolist()
         found = self._search_runs(blob, keys)
         young, old = self._young, self._old
         for position, key in enumerate(keys):
             if found[position] >= 0:
                 continue
-            known = young.get(key)
+            known = old.get(key)
             if known is None:
-                known = old.get(key)
-            if known is None:
-                young[key] = seq
-                seq += 1
-            else:
-                found[position] = known
+                known = young.setdefault(key, seq)
+                if known == seq:
+                    seq += 1
+                    continue
+            found[position] = known
         self._next = seq
         if len(young) >= self._sizes.recent:
             self._retire()
-        return found
+        return np.array(found, dtype=np.int64)
 
     def load(self, hashes: bytes | Iterable[bytes], first_seq: int | None = None) -> None:
         """Enter units that the ledger holds already, in order of sequence number; they are trusted to be distinct.
@@ -128,8 +128,8 @@ class DedupeIndex:
             raise LedgerError("a run holds at most 4,294,967,296 units; split the input into several jobs")
         return seq
 
-    def _search_runs(self, blob: bytes, keys: list[bytes]) -> Found:
-        found: Found = np.full(len(keys), -1, dtype=np.int64)
+    def _search_runs(self, blob: bytes, keys: list[bytes]) -> list[int]:
+        found = [-1] * len(keys)
         if not self._runs:
             return found
         prefixes = _prefixes(blob)

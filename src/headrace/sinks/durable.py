@@ -94,7 +94,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _keep_permissions(target: Path, handle: BinaryIO) -> None:
-    with contextlib.suppress(FileNotFoundError, PermissionError):
+    with contextlib.suppress(OSError):  # there is no such file yet, or a file system without permissions
         os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
 
 

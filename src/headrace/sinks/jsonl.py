@@ -15,7 +15,10 @@ _OPEN, _CLOSE = b"{}"
 
 
 class JsonlSink:
-    """One line per row, ended by one line feed. The input's part is its own bytes: numbers, key order, escapes, duplicates."""
+    """One line per row, ended by one line feed. The input's part is its own bytes: numbers, key order, escapes, duplicates.
+
+    Our part is escaped so that U+2028 and U+2029 stand nowhere in it; in the input's part they stay as they came.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = ReplacedFile(path)

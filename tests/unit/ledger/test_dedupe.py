@@ -32,7 +32,7 @@ class Known:
 
     def enter(self, index: DedupeIndex, batch: list[bytes], first_seq: int | None = None) -> list[int]:
         seq = index.next_seq if first_seq is None else first_seq
-        found = index.add(batch, first_seq).tolist()
+        found = [int(earlier) for earlier in index.add(batch, first_seq)]
         for hash_, earlier in zip(batch, found, strict=True):
             if earlier < 0:
                 self.hashes[seq] = hash_
@@ -46,6 +46,7 @@ unit_hashes = st.builds(lambda head, tail: head.to_bytes(8, "little") + tail.to_
 batches = st.lists(st.lists(unit_hashes, max_size=12), max_size=12)
 
 
+@pytest.mark.slow
 @given(batches=batches, recent=st.integers(1, 6), loaded=st.lists(unit_hashes, unique=True, max_size=20))
 def test_it_answers_as_a_dict_of_first_occurrences(batches: list[list[bytes]], recent: int, loaded: list[bytes]) -> None:
     known = Known()
