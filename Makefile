@@ -30,3 +30,6 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+docs: setup
+	$(BIN)/python scripts/reference.py

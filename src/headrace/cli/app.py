@@ -16,7 +16,7 @@ from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("run", "status", "schema")
+COMMANDS = ("run", "status", "runs", "failures", "retry", "export", "show", "schema", "sim")
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
 _EXIT_HARD = frozenset({"run", "retry"})
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 from headrace.errors import (
     DiskError,
@@ -33,14 +35,24 @@ _KINDS: tuple[tuple[type[HeadraceError], str], ...] = (
 
 def print_json(document: dict[str, Any]) -> None:
     """The command's one JSON document, on stdout. ASCII: it reads the same whatever the terminal's encoding."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    sys.stdout.flush()
+    _write(sys.stdout, json.dumps(document, indent=2) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """The command's result for people, on stdout, harmless whatever it quotes."""
+    _write(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
 
 
 def print_words(line: str) -> None:
-    """A line for people, on stderr, harmless whatever it quotes."""
-    sys.stderr.write(printable(line) + "\n")
-    sys.stderr.flush()
+    """A line for people beside the result, on stderr, harmless whatever it quotes."""
+    _write(sys.stderr, printable(line) + "\n")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines with aligned columns; the last column is as long as it is."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
 
 
 def error_document(error: HeadraceError) -> dict[str, Any]:
@@ -48,3 +60,12 @@ def error_document(error: HeadraceError) -> dict[str, Any]:
     kind = next((name for kind, name in _KINDS if isinstance(error, kind)), "error")
     spec = error if isinstance(error, SpecError) else SpecError("")
     return {"error": {"kind": kind, "key": spec.key, "found": spec.found, "allowed": spec.allowed, "message": str(error)}}
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. What follows goes nowhere, and the exit code stays what it is.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

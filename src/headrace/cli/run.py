@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.cli.display import observers
+from headrace.cli.ending import end
+from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json, Overrides, Quiet
-from headrace.cli.printing import print_json
 from headrace.errors import NotYetError
 from headrace.runs.jobfile import load_job
+
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--run-dir", metavar="DIR", help="The folder that holds the runs; by default .headrace/runs beside the job file."
+    ),
+]
+Reuse = Annotated[
+    str | None,
+    typer.Option("--reuse", metavar="RUN", help="Take over that run's answers to equal requests of the same endpoint."),
+]
 
 
 def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the command has)
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
     overrides: Overrides = None,
-    run_dir: Annotated[
-        Path | None, typer.Option("--run-dir", help="The folder that holds the runs; default .headrace/runs beside the job file.")
-    ] = None,
+    run_dir: RunDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Not served by this release.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Begin a new run whatever runs there are.")] = False,
-    reuse: Annotated[
-        str | None,
-        typer.Option(
-            "--reuse", metavar="RUN", help="Take over answers of that run whose unit hash and endpoint identity are equal."
-        ),
-    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="Begin a new run, whatever runs there are.")] = False,
+    reuse: Reuse = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a job, or go on with it: the same job file and the same input continue the unfinished run."""
     if dry_run:
-        raise NotYetError("`run --dry-run` is not served by this release", key="--dry-run")
+        raise NotYetError(
+            "`run --dry-run` is not served by this release", key="--dry-run", found="--dry-run", allowed="without it"
+        )
     loaded = load_job(job, overrides or ())
     pipeline = importlib.import_module("headrace.runs.pipeline")
     options = pipeline.RunOptions(run_dir=run_dir, new=new, reuse=reuse)
-    result = asyncio.run(pipeline.execute(loaded, options, []))
-    if json:
-        print_json(result.status)
-    raise typer.Exit(result.exit_code)
+    with observers(quiet=quiet) as watching:
+        result = run_until_complete(pipeline.execute(loaded, options, watching))
+    end(result, json=json, quiet=quiet)

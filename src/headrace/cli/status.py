@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from headrace.cli.parameters import Json, Run, found
-from headrace.cli.printing import print_json
+from headrace.cli.printing import print_json, print_lines
+from headrace.cli.summary import item_counts, status_lines
+
+_EVERY_S = 1.0
+Follow = Annotated[bool, typer.Option("--follow", help="Show it every second until the run ends.")]
 
 
-def status(run: Run = None, json: Json = False) -> None:
+def status(run: Run = None, follow: Follow = False, json: Json = False) -> None:
     """Show where a run stands, also while it runs."""
     folder = found(run)
-    print_json(importlib.import_module("headrace.runs.status").status(folder.path))
+    document = _follow(folder.path, silent=json) if follow else _read(folder.path)
+    if json:
+        print_json(document)
+    else:
+        print_lines(status_lines(document))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = importlib.import_module("headrace.runs.status").status(folder)
+    return document
+
+
+def _follow(folder: Path, *, silent: bool) -> dict[str, Any]:
+    """The document of the ended run. While it runs: redrawn in place on a terminal, else a line for each change."""
+    shown = ""
+    while (document := _read(folder))["state"] == "running":
+        if not silent and sys.stdout.isatty():
+            lines = status_lines(document)
+            print_lines(lines)
+            time.sleep(_EVERY_S)
+            sys.stdout.write(f"\x1b[{len(lines)}F\x1b[J")
+            continue
+        line = item_counts(document["items"])
+        if not silent and line != shown:
+            print_lines([line])
+            shown = line
+        time.sleep(_EVERY_S)
+    return document

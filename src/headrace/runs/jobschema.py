@@ -6,6 +6,12 @@ from typing import Any
 
 from headrace.spec import JobSpec
 
+_TOP = {
+    "name": "A name for people; by default the file's own, without its suffix.",
+    "prices": "What tokens cost.",
+    "quality": "Spot checks, an eval set and a gate.",
+}
+
 
 def job_schema() -> dict[str, Any]:
     """Draft 2020-12; `endpoint` is a table or a list of tables, as the file may write it."""
@@ -13,6 +19,8 @@ def job_schema() -> dict[str, Any]:
     endpoint = schema["properties"]["endpoint"]
     one = endpoint["items"]
     schema["properties"]["endpoint"] = {"title": "Endpoint", "anyOf": [one, endpoint]}
+    for name, description in _TOP.items():
+        schema["properties"][name]["description"] = description
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "headrace job file"
     schema["description"] = "A job of headrace, in TOML or YAML. Paths are relative to the file."

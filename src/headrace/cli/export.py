@@ -1,0 +1,31 @@
+"""`headrace export`."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.parameters import Run, chosen, found
+from headrace.cli.printing import print_lines
+from headrace.errors import SpecError
+from headrace.runs.jobrules import OUTPUT_SUFFIXES
+from headrace.values import Status
+
+To = Annotated[Path, typer.Option("--to", metavar="PATH", help="Where to: .jsonl .csv .parquet.")]
+Only = Annotated[str | None, typer.Option("--only", metavar="STATUS,...", help="Only items of these statuses.")]
+Details = Annotated[bool, typer.Option("--details", help="Add model, attempts, tokens, seconds, unit and raw text.")]
+
+
+def export(to: To, run: Run = None, only: Only = None, details: Details = False) -> None:
+    """Write a run's output again, in any format, also while items are pending."""
+    statuses = chosen(only, Status)
+    if to.suffix.lower() not in OUTPUT_SUFFIXES:
+        allowed = "a path that ends in .jsonl, .csv or .parquet"
+        raise SpecError(
+            f"--to: found {str(to)[:60]!a}; allowed: {allowed}", key="--to", found=f"{str(to)[:60]!a}", allowed=allowed
+        )
+    written = importlib.import_module("headrace.runs.export").export(found(run).path, to, statuses, details)
+    print_lines([f"{written:,} records written to {to}"])

@@ -1,0 +1,76 @@
+"""A status document in words: where a run stands, and how one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.cli.printing import columns
+
+_LATER = {4, 5, 7, 130, 143}
+
+
+def status_lines(status: Mapping[str, Any]) -> list[str]:
+    """The whole of a status document, compact."""
+    items, requests, tokens, cost = status["items"], status["requests"], status["tokens"], status["cost"]
+    rate, latency, concurrency = status["rate"], status["latency_s"], status["concurrency"]
+    code = f", exit code {status['exit_code']}" if status["exit_code"] is not None else ""
+    reason = f" ({status['reason']})" if status["reason"] else ""
+    rows = [
+        ("run", f"{status['run']}  {status['name']}"),
+        ("state", f"{status['state']}{reason}{code}"),
+        ("items", item_counts(items) + ("" if status["input_complete"] else " (the input is not read to its end)")),
+        ("requests", f"{requests['sent']:,} sent, {requests['retries']:,} retries{_by_kind(requests['by_kind'])}"),
+        ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
+        ("tokens", _tokens(tokens)),
+        ("cost", f"{cost['spent']:.4f} {cost['currency']}" if cost["known"] else "unknown"),
+        (
+            "rate",
+            f"{rate['items_per_minute']:,.0f} items/min, {rate['retry_rate']:.1%} retried, {rate['failure_rate']:.1%} failed",
+        ),
+        ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
+        ("in flight", _in_flight(concurrency)),
+    ]
+    if not status["units"]["duplicates_saved"]:
+        rows = [row for row in rows if row[0] != "saved"]
+    return columns(rows) + [f"advice: {line}" for line in status["advice"]]
+
+
+def item_counts(items: Mapping[str, int]) -> str:
+    """`980 of 1,000 done, 15 failed, 5 pending`: what is nothing is not mentioned."""
+    rest = [f"{items[name]:,} {name}" for name in ("failed", "quarantined", "rejected", "pending") if items[name]]
+    return ", ".join([f"{items['done']:,} of {items['total']:,} done", *rest])
+
+
+def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) -> list[str]:
+    """How a command's run ended, in a few lines."""
+    items = status["items"]
+    lines = [f"{status['name']}: {status['state']}, {item_counts(items)} (run {status['run']})"]
+    if output is not None:
+        lines.append(f"output: {output}")
+    if items["failed"] or items["quarantined"] or items["rejected"]:
+        lines.append("`headrace failures` shows why; `headrace retry` sends those again")
+    if exit_code in _LATER:
+        lines.append("the same command goes on where this stopped")
+    return lines
+
+
+def _by_kind(by_kind: Mapping[str, int]) -> str:
+    return f" ({', '.join(f'{kind} {count:,}' for kind, count in by_kind.items() if count)})" if any(by_kind.values()) else ""
+
+
+def _tokens(tokens: Mapping[str, int]) -> str:
+    parts = [f"{tokens['prompt']:,} prompt", f"{tokens['completion']:,} completion"]
+    parts += [f"{tokens[name]:,} {name}" for name in ("cached", "wasted") if tokens[name]]
+    if tokens["unknown_requests"]:
+        parts.append(f"and {tokens['unknown_requests']:,} requests whose use is unknown")
+    return ", ".join(parts)
+
+
+def _in_flight(concurrency: Mapping[str, Any]) -> str:
+    bound = f", bound by {concurrency['bound_by']}" if concurrency["bound_by"] else ""
+    return f"{concurrency['now']:,} now, {_number(concurrency['mean'])} mean, {concurrency['max']:,} at most{bound}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"

@@ -1,0 +1,90 @@
+"""Events in words: one harmless ASCII line each."""
+
+from __future__ import annotations
+
+from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Progress, Stopping, Warned
+from headrace.observe.text import printable
+
+_LINE = 400
+
+
+def said(event: Event) -> str | None:
+    """What an event says to people; None for one that only feeds the live line."""
+    match event:
+        case Warned(message):
+            line = f"warning: {message}"
+        case EndpointPaused(endpoint, seconds, why):
+            line = f"{endpoint} paused for {duration(seconds)}: {why}"
+        case EndpointDown(endpoint, seconds, why):
+            line = f"{endpoint} is held to be down, next try in {duration(seconds)}: {why}"
+        case EndpointBack(endpoint, down_s):
+            line = f"{endpoint} is back after {duration(down_s)}"
+        case Stopping(reason, message, draining):
+            again = " (Ctrl-C again stops at once)" if reason == "interrupted" and draining else ""
+            line = f"stopping: {message}" + (f"; waiting for {draining:,} in flight{again}" if draining else "")
+        case _:
+            return None
+    return printable(line, _LINE)
+
+
+def amounts(progress: Progress) -> str:
+    """How far the run is and how long it will take, in items."""
+    finished = settled(progress)
+    of = f"{progress.total:,}" + ("+" if progress.reading else "")
+    parts = [f"{finished:,}/{of} items"]
+    if progress.total and not progress.reading:
+        parts[0] += f" ({finished * 100 // progress.total} %)"
+    parts.append(f"{progress.units_per_second * 60:,.0f}/min")
+    left = time_left(progress)
+    if left is not None:
+        parts.append(f"{duration(left)} left")
+    return ", ".join(parts)
+
+
+def details(progress: Progress) -> str:
+    """What happens at the moment; what is nothing is not mentioned."""
+    parts = [f"{progress.in_flight:,}/{progress.window:,} in flight"]
+    if progress.in_flight and progress.oldest_in_flight_s >= 1:
+        parts.append(f"oldest {duration(progress.oldest_in_flight_s)}")
+    parts += [
+        f"{count:,} {word}"
+        for count, word in (
+            (progress.waiting, "waiting"),
+            (progress.retries, "retries"),
+            (progress.failed, "failed"),
+            (progress.quarantined, "quarantined"),
+            (progress.rejected, "rejected"),
+        )
+        if count
+    ]
+    tokens = progress.prompt_tokens + progress.completion_tokens
+    if tokens:
+        parts.append(f"{tokens:,} tokens")
+    if progress.paused_for_s is not None:
+        why = f": {progress.paused_why}" if progress.paused_why else ""
+        parts.append(f"paused for {duration(progress.paused_for_s)}{why}")
+    elif progress.bound_by is not None:
+        parts.append(f"bound by {progress.bound_by}")
+    return printable(", ".join(parts), _LINE)
+
+
+def settled(progress: Progress) -> int:
+    return progress.done + progress.failed + progress.quarantined + progress.rejected
+
+
+def time_left(progress: Progress) -> float | None:
+    """Seconds, from the rate of the last minute; None while it cannot be known."""
+    left = progress.total - settled(progress)
+    if progress.reading or left <= 0 or progress.units_per_second <= 0:
+        return None
+    return left / progress.units_per_second
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min 05 s, 2 h 10 min."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
