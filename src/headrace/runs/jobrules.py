@@ -92,6 +92,12 @@ def _check_prompt(spec: JobSpec) -> None:
             key="prompt.system",
             allowed="nothing",
         )
+    if prompt.messages is not None and prompt.system is not None:
+        raise SpecError(
+            "prompt.system: found beside prompt.messages; put it there as the message with the role system",
+            key="prompt.system",
+            allowed="nothing",
+        )
     for place, message in enumerate(prompt.messages or ()):
         if not isinstance(message.get("role"), str) or not isinstance(message.get("content"), str | list):
             raise SpecError(

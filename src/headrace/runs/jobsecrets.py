@@ -28,6 +28,11 @@ _SECRET_VALUE = re.compile(
     r"|eyJ[\w-]{8,}\.[\w-]+|AKIA[A-Z0-9]{12,}|//[^/\s]*@"
 )
 _LONG_TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=-]{32,}")
+# Stricter: what is refused as a key where a name or a path is expected, so that HF_API_TOKEN and sk-prod.txt are none.
+_KEY_ITSELF = re.compile(
+    r"(?i:bearer|basic)\s+\S+|(?:sk|pk|rk|xai|gsk|hf|r8|ghp|gho|pat|glpat|nvapi|csk|fw)[-_](?=.*[0-9])[A-Za-z0-9_-]{16,}"
+    r"|AIza[\w-]{20,}|eyJ[\w-]{8,}\.[\w.-]+|(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9]{32,}"
+)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -49,12 +54,11 @@ def refuse_secrets(tables: dict[str, Any]) -> None:
     for entry in entries if isinstance(entries, list) else [entries]:
         if isinstance(entry, dict):
             _refuse_in_endpoint(entry)
-    for section in ("model", "input"):
-        part = tables.get(section)
-        if isinstance(part, dict):
-            _refuse_names(section, part)
-            if isinstance(part.get("extra"), dict):
-                _refuse_names(f"{section}.extra", part["extra"])
+    model = tables.get("model")
+    if isinstance(model, dict):
+        _refuse_names("model", model)
+        if isinstance(model.get("extra"), dict):
+            _refuse_names("model.extra", model["extra"])
     _refuse_names("", tables)
 
 
@@ -67,7 +71,7 @@ def _refuse_in_endpoint(entry: dict[str, Any]) -> None:
     if isinstance(headers, dict):
         for name, value in headers.items():
             known = isinstance(name, str) and name.strip().lower() in _SECRET_HEADERS
-            if known or (isinstance(value, str) and _SECRET_VALUE.search(value)):
+            if known or _is_key_itself(value):
                 shown = name if known else "…"
                 raise SpecError(
                     f"endpoint.headers.{shown}: {_REFUSAL}, or endpoint.headers_env",
@@ -88,7 +92,7 @@ def _refuse_in_endpoint(entry: dict[str, Any]) -> None:
                 allowed="the name of an environment variable",
             )
     path = entry.get("api_key_file")
-    if isinstance(path, str) and "/" not in path and _SECRET_VALUE.search(path):
+    if _is_key_itself(path):
         raise _refused("endpoint.api_key_file")
 
 
@@ -111,7 +115,11 @@ def _url_holds_secret(url: str) -> bool:
     return "@" in parts.netloc or any(looks_secret(name, value) for name, value in query)
 
 
+def _is_key_itself(value: Any) -> bool:
+    return isinstance(value, str) and bool(_KEY_ITSELF.fullmatch(value.strip()))
+
+
 def _is_env_name(value: Any) -> bool:
     if not isinstance(value, str):
         return True  # a wrong type is refused by its own message
-    return bool(_ENV_NAME.fullmatch(value)) and not _SECRET_VALUE.search(value)
+    return bool(_ENV_NAME.fullmatch(value)) and not _is_key_itself(value)

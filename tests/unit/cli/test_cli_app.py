@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import io
 import json
 import os
 import sys
@@ -119,6 +120,29 @@ def test_no_run_is_a_mistake_of_the_arguments(capsys: pytest.CaptureFixture[str]
     for command in ("status", "failures", "retry", "show"):
         assert app.invoke([command]) == 2
         assert "there is no run" in capsys.readouterr().err
+
+
+def test_inp_05_an_ascii_terminal_gets_escapes_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = {name: io.TextIOWrapper(io.BytesIO(), encoding="ascii") for name in ("stdout", "stderr")}
+    for name, stream in streams.items():
+        monkeypatch.setattr(sys, name, stream)
+    monkeypatch.setattr(sys, "argv", ["headrace", "export", "\u00e9\u2603", "--to", "\U0001f600.txt"])
+    with pytest.raises(SystemExit) as caught:
+        app.main()
+    monkeypatch.undo()
+    assert caught.value.code == 2
+    buffer = streams["stderr"].buffer
+    assert isinstance(buffer, io.BytesIO)
+    assert b"\\U0001f600" in buffer.getvalue()
+
+
+def test_a_reader_that_has_gone_changes_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert app.invoke(["schema"]) == 0
+        monkeypatch.undo()
 
 
 def test_runs_without_any_is_an_empty_document(capsys: pytest.CaptureFixture[str]) -> None:

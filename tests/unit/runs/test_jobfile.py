@@ -202,6 +202,18 @@ def test_obs_01_a_wrong_value_that_looks_like_a_secret_is_not_shown(sections: di
     assert SECRET not in repr((str(error), error.key, error.found, error.allowed))
 
 
+def test_names_that_only_resemble_keys_are_fine() -> None:
+    for endpoint in (
+        {"api_key_env": "HF_API_TOKEN"},
+        {"api_key_env": "MY_COMPANY_PRODUCTION_OPENAI_KEY_2"},
+        {"api_key_file": "sk-production-key.txt"},
+        {"api_key_file": "/run/secrets/key-openai-2"},
+        {"headers_env": {"Authorization": "GATEWAY_AUTH"}},
+        {"headers": {"X-Request-Source": "nightly-batch-2026"}},
+    ):
+        assert job_from_dict(job(endpoint=endpoint), BASE).spec.endpoint
+
+
 def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
     spec = job_from_dict(job(endpoint={"url": "https://h/v1?api-version=1", "headers": {"X-Team": "blue"}}), BASE).spec
     assert spec.endpoint[0].headers == {"X-Team": "blue"}
@@ -245,6 +257,7 @@ def test_what_is_not_served_yet_may_stand_at_its_default() -> None:
         ({"prompt": {"user": None}}, "prompt"),
         ({"prompt": {"user": None, "messages": []}}, "prompt.messages"),
         ({"prompt": {"user": None, "messages": [{"role": "user"}]}}, "prompt.messages.0"),
+        ({"prompt": {"user": None, "system": "s", "messages": [{"role": "user", "content": "x"}]}}, "prompt.system"),
         ({"prompt": {"user": None, "prompt": "x"}}, "prompt"),
         ({"model": {"route": "completions"}}, "prompt"),
         ({"model": {"route": "completions"}, "prompt": {"user": None, "prompt": "x", "system": "s"}}, "prompt.system"),
