@@ -40,7 +40,7 @@ def _parameters() -> list[inspect.Parameter]:
     types = get_type_hints(SimOptions)
     made = [
         _parameter(field.name, *_shown(field.name, types[field.name], field.default), field.metadata)
-        for field in dataclasses.fields(SimOptions)
+        for field in sorted(dataclasses.fields(SimOptions), key=lambda field: field.name not in ("host", "port"))
     ]
     help_text = "The environment variable that holds the key."
     return [*made, _parameter("api_key_env", str | None, None, {"help": help_text})]

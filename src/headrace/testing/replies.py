@@ -20,11 +20,12 @@ class UnansweredError(ValueError):
 
 
 class Prompt(NamedTuple):
-    """A prompt as the laws see it. `text`: all of it; `last`: the last user message; `key`: its digest."""
+    """A prompt as the laws see it. `text`: all of it; `last`: the last user message; `key`: the text's digest."""
 
     text: str
     last: str
     key: bytes
+    tokens: int
 
     @classmethod
     def of_messages(cls, messages: Any) -> Prompt:
@@ -43,11 +44,7 @@ class Prompt(NamedTuple):
 
     @classmethod
     def of_text(cls, text: str, last: str | None = None) -> Prompt:
-        return cls(text, text if last is None else last, digest(text))
-
-    @property
-    def tokens(self) -> int:
-        return tokens(self.text)
+        return cls(text, text if last is None else last, digest(text), tokens(text))
 
 
 class Drawn(NamedTuple):

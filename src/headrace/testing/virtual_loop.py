@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import threading
 from collections import deque
@@ -69,6 +70,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise Deadlock(f"at {self._now:.3f} s nothing is ready and nothing is scheduled; waiting: {self._waiting()}")
         if timeout > 0:
             self._now += timeout
+            # past 2**23 s two neighbouring times are further apart than asyncio's nanosecond, and a due timer would never fire
+            self._clock_resolution = max(1e-9, 2 * math.ulp(self._now))
             if self._max_time_s is not None and self._now > self._max_time_s:
                 raise RunawayError(f"virtual time passed {self._max_time_s:.3f} s; waiting: {self._waiting()}")
 
@@ -97,6 +100,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") if names else "no task"
 
     _thread_id: int | None
+    _clock_resolution: float
 
 
 class _Waiter:
@@ -168,6 +172,10 @@ def _inside_a_loop() -> bool:
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """Where a task waits: function and line."""
-    stack = task.get_stack(limit=1)
-    return f"{stack[0].f_code.co_qualname}:{stack[0].f_lineno}" if stack else "ended"
+    """Where a task waits: the innermost functions that await one another, with their lines."""
+    places: list[str] = []
+    awaited: Any = task.get_coro()
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        awaited = getattr(awaited, "cr_await", None)
+    return " > ".join(places[-4:]) or "ended"

@@ -20,9 +20,11 @@ _TYPES = {401: "authentication_error", 402: "insufficient_quota", 429: "rate_lim
 class Plan:
     """What a request gets. `drawn`: an answer to be worked for; else `body` goes out as it is.
 
-    `action` is what happens on the wire instead of, or to, the reply. `delay_s` passes before anything else.
+    `number` counts requests from 1. `action` is what happens on the wire instead of, or to, the reply. `delay_s` passes
+    before anything else.
     """
 
+    number: int
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class Plan:
     prefixes: Sequence[int] = ()
 
 
-def completion(plan: Plan, number: int, cached: int) -> bytes:
+def completion(plan: Plan, cached: int) -> bytes:
     """The body of an answer, as OpenAI writes it."""
     assert plan.prompt is not None
     assert plan.drawn is not None
@@ -47,7 +49,7 @@ def completion(plan: Plan, number: int, cached: int) -> bytes:
         choice["text"] = content
     return _encode(
         {
-            "id": f"{'chatcmpl' if plan.chat else 'cmpl'}-{number}",
+            "id": f"{'chatcmpl' if plan.chat else 'cmpl'}-{plan.number}",
             "object": "chat.completion" if plan.chat else "text_completion",
             "created": 0,
             "model": plan.model,

@@ -7,7 +7,6 @@ import gzip
 import socket
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import cast
 
 import orjson
@@ -26,25 +25,25 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._free = count or None
-        self._queue: OrderedDict[object, Callable[[], None]] = OrderedDict()
+        self._queue: OrderedDict[Connection, None] = OrderedDict()
 
-    def take(self, owner: object, begin: Callable[[], None]) -> None:
-        """Call `begin` once a slot is the owner's: now, or later."""
-        if self._free is None or self._free > 0:
-            if self._free is not None:
-                self._free -= 1
-            begin()
-        else:
-            self._queue[owner] = begin
+    def take(self, owner: Connection) -> bool:
+        """Whether a slot is the owner's now; else it queues and is `granted` one later."""
+        if self._free is None:
+            return True
+        if self._free == 0:
+            self._queue[owner] = None
+            return False
+        self._free -= 1
+        return True
 
-    def leave(self, owner: object) -> bool:
+    def leave(self, owner: Connection) -> bool:
         """Stop queueing; whether the owner did queue."""
-        return self._queue.pop(owner, None) is not None
+        return owner in self._queue and self._queue.pop(owner) is None
 
     def give_back(self) -> None:
         if self._queue:
-            _, begin = self._queue.popitem(last=False)
-            begin()
+            self._queue.popitem(last=False)[0].granted()
         elif self._free is not None:
             self._free += 1
 
@@ -89,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._keep = True
         self._paused = False
         self._continued = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._in_service = False
         self._cached = 0
 
@@ -125,6 +124,11 @@ class Connection(asyncio.Protocol):
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._transport.abort()
+
+    def granted(self) -> None:
+        """A slot is free for the request that queued. On its own turn: a chain of instant answers must not nest."""
+        self._in_service = True
+        self._timer = self._loop.call_soon(self._prefill)
 
     def abort(self) -> None:
         """End the connection because the server ends."""
@@ -177,11 +181,12 @@ class Connection(asyncio.Protocol):
             self._deliver()
         else:
             self._service.enter(self._plan)
-            self._slots.take(self, self._prefill)
+            if self._slots.take(self):
+                self._in_service = True
+                self._prefill()
 
     def _prefill(self) -> None:
         assert self._plan is not None
-        self._in_service = True
         self._cached, prefill_s, decode_s = self._service.work(self._plan)
         if prefill_s:
             self._timer = self._loop.call_later(prefill_s, self._decode, decode_s)

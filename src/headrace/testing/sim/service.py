@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s
+from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s, tokens
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
 from headrace.testing.sim.asking import RefusedError, longest_answer, parsed, prompt_of, schema_of
 from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
@@ -27,16 +27,24 @@ class Service:
     def __init__(self, options: SimOptions, stats: Stats, clock: Callable[[], float]) -> None:
         self.options = options
         self.stats = stats
-        self.tokens_in_flight = 0
         self._clock = clock
-        self._script = Script(options.script)
-        self._scripted = bool(options.script)
+        self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
+        self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
+        self._tokens_in_flight = 0
+        self._start()
+
+    def restart(self) -> None:
+        """Be as just started: counts, script, limits, cache and prompts seen. What is in flight stays so."""
+        self.stats.reset()
+        self._start()
+
+    def _start(self) -> None:
+        options = self.options
+        self._script = Script(options.script) if options.script else None
         self._requests = Allowance(options.requests_per_minute)
         self._tokens = Allowance(options.tokens_per_minute)
-        self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
         self._cache = PrefixCache()
         self._first: float | None = None
-        self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
 
     def plan(self, request: HttpRequest) -> Plan:
         """Decide what a POST gets, and count it. The caller has counted it as in flight already."""
@@ -47,9 +55,9 @@ class Service:
         key = request.headers.get(b"idempotency-key")
         if key:
             self.stats.keyed(key)
-        plan = Plan()
+        plan = Plan(number=self.stats.requests)
         try:
-            self._decide(plan, request, now)
+            self._decide(plan, request, now - self._first)
         except RefusedError as refused:
             plan.drawn = None
             plan.status = refused.status
@@ -57,7 +65,9 @@ class Service:
             if refused.status in (429, 503) and "retry-after" not in plan.headers and self.options.retry_after_s is not None:
                 plan.headers["retry-after"] = f"{self.options.retry_after_s:g}"
         if self._limited:
-            plan.headers.update(self._requests.headers(now, "requests") | self._tokens.headers(now, "tokens"))
+            plan.headers.update(
+                self._requests.headers(now - self._first, "requests") | self._tokens.headers(now - self._first, "tokens")
+            )
         return plan
 
     def work(self, plan: Plan) -> tuple[int, float, float]:
@@ -81,16 +91,16 @@ class Service:
         self.stats.prompt_tokens += plan.prompt.tokens
         self.stats.completion_tokens += plan.drawn.tokens
         self.stats.cached_tokens += cached
-        plan.body = completion(plan, self.stats.requests, cached)
+        plan.body = completion(plan, cached)
 
     def enter(self, plan: Plan) -> None:
         """The request queues for a slot or is served: its prompt counts as in flight until `leave`."""
         assert plan.prompt is not None
-        self.tokens_in_flight += plan.prompt.tokens
+        self._tokens_in_flight += plan.prompt.tokens
 
     def leave(self, plan: Plan) -> None:
         assert plan.prompt is not None
-        self.tokens_in_flight -= plan.prompt.tokens
+        self._tokens_in_flight -= plan.prompt.tokens
 
     def side(self, request: HttpRequest) -> tuple[int, bytes]:
         """Status and body of whatever is no inference request: /health, /stats, /v1/models."""
@@ -100,7 +110,7 @@ class Service:
             case "GET", "/stats":
                 return 200, orjson.dumps(self.stats.document(prompts="prompts=1" in request.query.split("&")))
             case "POST", "/stats/reset":
-                self.stats.reset()
+                self.restart()
                 return 200, b"{}"
             case "GET", "/v1/models":
                 if not self._authorized(request):
@@ -120,6 +130,7 @@ class Service:
         return orjson.dumps({"object": "list", "data": [entry]})
 
     def _decide(self, plan: Plan, request: HttpRequest, now: float) -> None:
+        """`now` in seconds since the first request. Raises RefusedError."""
         options = self.options
         if not self._authorized(request):
             raise RefusedError(401, "Incorrect API key provided.", "invalid_api_key")
@@ -128,10 +139,10 @@ class Service:
             raise RefusedError(404, f"Unknown request URL: {request.method} {request.path[:200]}", "unknown_url")
         body = parsed(request.body)
         plan.chat = chat
-        plan.model = str(body.get("model", ""))[:200]
+        plan.model = str(body.get("model") or options.model or "sim")[:200]
         plan.prompt = prompt = prompt_of(body, chat=chat)
         before = self.stats.came(prompt.key)
-        rule = self._script.pick(self.stats.requests, now - (self._first or now), prompt.text) if self._scripted else None
+        rule = self._script.pick(plan.number, now, prompt.text) if self._script is not None else None
         if rule is not None:
             plan.delay_s, plan.action = rule.delay_s, rule.action
             plan.headers.update({name.lower(): value for name, value in rule.headers.items()})
@@ -177,7 +188,7 @@ class Service:
                     text += f" Please try again in {min(wait, 3600):.3f}s."
                     raise RefusedError(429, text, "rate_limit_exceeded")
         crowded = options.max_in_flight and stats.in_flight > options.max_in_flight
-        if crowded or (options.max_in_flight_tokens and self.tokens_in_flight + prompt.tokens > options.max_in_flight_tokens):
+        if crowded or (options.max_in_flight_tokens and self._tokens_in_flight + prompt.tokens > options.max_in_flight_tokens):
             raise RefusedError(options.overload_status, "The server is busy: too many requests at once.", "overloaded")
         if self._limited:
             self._requests.take(now, 1)
@@ -200,4 +211,5 @@ _CODES = {400: "invalid_request_error", 401: "invalid_api_key", 404: "model_not_
 
 
 def _overruled(drawn: Drawn, rule: Rule) -> Drawn:
-    return drawn._replace(content=drawn.content if rule.content is None else rule.content, finish=rule.finish or drawn.finish)
+    content, count = (drawn.content, drawn.tokens) if rule.content is None else (rule.content, tokens(rule.content))
+    return Drawn(content, rule.finish or drawn.finish, count)

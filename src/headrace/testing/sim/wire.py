@@ -90,6 +90,8 @@ class Parser:
         for line in lines[1:]:
             name, _, value = line.partition(b":")
             headers[name.lower()] = value.strip()
+        if parts[2] == b"HTTP/1.0":
+            headers.setdefault(b"connection", b"close")
         path, _, query = parts[1].decode("latin-1").partition("?")
         self._head = (parts[0].decode("latin-1"), path, query, headers)
         self._length = _body_length(headers)
