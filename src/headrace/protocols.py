@@ -65,17 +65,24 @@ class Renderer(Protocol):
     def render(self, piece: Piece) -> bytes: ...
 
 
-class Batch(Protocol):
-    """One group commit: everything in it becomes durable together, or nothing does."""
+class Batch:
+    """One group commit: filled by the engine, written in one transaction. All of it becomes durable, or nothing does."""
 
-    items: list[Item]
-    pieces: list[tuple[int, int, int]]
-    units: list[Unit]
-    leases: list[int]
-    released: list[int]
-    outcomes: list[Outcome]
-    samples: list[Sample]
-    meta: dict[str, Any]
+    __slots__ = ("items", "leases", "meta", "outcomes", "pieces", "released", "reopened", "samples", "units")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.pieces: list[tuple[int, int, int]] = []  # item, n, unit
+        self.units: list[Unit] = []
+        self.leases: list[int] = []
+        self.released: list[int] = []  # leased, and not sent after all
+        self.reopened: list[int] = []  # failed only because the configuration is wrong
+        self.outcomes: list[Outcome] = []
+        self.samples: list[Sample] = []
+        self.meta: dict[str, Any] = {}
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
 
 
 class Ledger(Protocol):
@@ -86,10 +93,6 @@ class Ledger(Protocol):
 
     def commit(self, batch: Batch) -> None:
         """Write a batch in one transaction. Raises DiskError."""
-        ...
-
-    def pending(self, after: int, limit: int) -> list[Unit]:
-        """Pending units with seq > after, in order of seq, without payload."""
         ...
 
     def close(self) -> None: ...

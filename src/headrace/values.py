@@ -87,6 +87,14 @@ class UnitKind(IntEnum):
     CALIBRATE = 5
 
 
+class Origin(IntEnum):
+    """Where an attempt comes from. Values are stored: never renumber."""
+
+    SENT = 0
+    LOST = 1  # a lease that a crash or a second Ctrl-C left open: whether it was sent is unknown
+    REUSED = 2  # taken over from another run: nothing was sent
+
+
 class Sent(StrEnum):
     """Whether a failed request reached the server, which decides whether it may have been billed."""
 
@@ -175,20 +183,7 @@ class Unit(Struct, frozen=True):
     spent: int = 0
     age_s: float = 0.0
     state: State = State.PENDING
-
-
-class Intaken(Struct, frozen=True):
-    """What one step of reading adds to the ledger. `units` are the new ones, with payload; `first_unit` numbers the first.
-
-    `meta` is committed with them: how far the input has been read.
-    """
-
-    items: list[Item]
-    pieces: list[tuple[int, int, int]]
-    units: list[Unit]
-    first_unit: int
-    meta: dict[str, Any]
-    done: bool
+    corrected: bytes | None = None  # the payload of a re-ask that goes on
 
 
 class Request(Struct, frozen=True):
@@ -250,7 +245,7 @@ class Answer(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """One send as the ledger keeps it. `started_at` is wall time (Unix seconds); `kind` None means a usable reply.
 
-    `lost` marks a send of which nothing is known: a lease that a crash or a second Ctrl-C left open.
+    `origin` says whether this process knows of the send.
     """
 
     unit: int
@@ -265,7 +260,7 @@ class Attempt(Struct, frozen=True):
     status: int | None = None
     reply: Reply | None = None
     usage: Usage | None = None
-    lost: bool = False
+    origin: Origin = Origin.SENT
 
 
 class Outcome(Struct, frozen=True):
@@ -283,6 +278,22 @@ class Outcome(Struct, frozen=True):
     ask: int = 0
     spent: int = 0
     age_s: float = 0.0
+
+
+class Intaken(Struct, frozen=True):
+    """What one step of reading adds to the ledger. `units` are the new ones, with payload; `first_unit` numbers the first.
+
+    `meta` is committed with them: how far the input has been read.
+    """
+
+    items: list[Item]
+    pieces: list[tuple[int, int, int]]
+    units: list[Unit]
+    first_unit: int
+    meta: dict[str, Any]
+    done: bool
+    outcomes: list[Outcome] = []  # of units that need not be sent: their answers are taken over from another run
+    rejected: int = 0
 
 
 class Sample(Struct, frozen=True):

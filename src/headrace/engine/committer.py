@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from headrace.engine.offload import Offload
 from headrace.errors import LedgerError
-from headrace.ledger.batch import Batch
-from headrace.protocols import Ledger
+from headrace.protocols import Batch, Ledger
 
 COMMIT_EVERY_S = 0.05
 COMMIT_AT_OUTCOMES = 500

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 
 from headrace.engine.committer import Committer
 from headrace.engine.offload import Offload
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError
-from headrace.ledger.batch import Batch
-from headrace.protocols import Intake
+from headrace.protocols import Batch, Intake
 from headrace.values import Intaken, Unit
 
 READ_RECORDS = 256
@@ -28,13 +28,23 @@ READ_AHEAD_S = 2.0  # read beyond the buffer only where it lasts so long: readin
 class Feed:
     """Supplies leased units in order; retries come back through it when they are due."""
 
-    def __init__(self, intake: Intake, offload: Offload, committer: Committer, *, recorded: int, read_done: bool) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        offload: Offload,
+        committer: Committer,
+        on_intaken: Callable[[Intaken], None],
+        *,
+        recorded: int,
+        read_done: bool,
+    ) -> None:
         self.read_done = read_done
         self.intake_error: HeadraceError | None = None
         self.total = recorded  # units known, this process and before
         self._intake = intake
         self._offload = offload
         self._committer = committer
+        self._on_intaken = on_intaken
         self._cursor = 0
         self._recorded = recorded  # units with a smaller number are durable
         self._fresh = recorded  # the number of the next unit that reading makes
@@ -185,6 +195,7 @@ class Feed:
             self.intake_error = error
             self.read_done = True
             return
+        self._on_intaken(intaken)
         self._keep(intaken)
 
     def _keep(self, intaken: Intaken) -> None:
@@ -192,14 +203,17 @@ class Feed:
         batch.items += intaken.items
         batch.pieces += intaken.pieces
         batch.units += intaken.units
+        batch.outcomes += intaken.outcomes
         batch.meta.update(intaken.meta)
         self._committer.added()
         self._fresh = intaken.first_unit + len(intaken.units)
         self.total += len(intaken.units)
         self.read_done = intaken.done
         if self._cursor == intaken.first_unit and self._has_room and not self._stopped:
-            self._buffer.extend(intaken.units)
-            self._buffered_bytes += sum(len(unit.payload or b"") for unit in intaken.units)
+            answered = {outcome.unit for outcome in intaken.outcomes}
+            units = [unit for unit in intaken.units if unit.seq not in answered] if answered else intaken.units
+            self._buffer.extend(units)
+            self._buffered_bytes += sum([len(unit.payload or b"") for unit in units])
             self._cursor = self._fresh
             self._top_up()
 

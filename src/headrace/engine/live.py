@@ -15,9 +15,9 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
-from headrace.ledger.batch import Batch
 from headrace.policy.timeout import attempt_timeout_s
-from headrace.values import Attempt, Failure, Kind, Outcome, Reply, Request, Sent, State
+from headrace.protocols import Batch
+from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
 
 class LiveEngine:
@@ -28,7 +28,14 @@ class LiveEngine:
         self.tally = Tally()
         self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.concurrency, parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
-        self.feed = Feed(parts.intake, parts.offload_intake, self.committer, recorded=start.recorded, read_done=start.read_done)
+        self.feed = Feed(
+            parts.intake,
+            parts.offload_intake,
+            self.committer,
+            self.tally.on_intaken,
+            recorded=start.recorded,
+            read_done=start.read_done,
+        )
         self.settled_before = start.recorded - start.open_units
         self._settler = Settler(knobs, parts.judge, self.lane, parts.rng)
         self._watch = Watch(self)
@@ -199,7 +206,8 @@ class LiveEngine:
         again = self.knobs.retry_ambiguous
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self.knobs.config,
-            endpoint=self.lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came", lost=True,
+            endpoint=self.lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
+            origin=Origin.LOST,
         )  # fmt: skip
         outcome = Outcome(
             unit=work.seq, state=State.PENDING if again else State.FAILED, attempt=attempt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from headrace.values import Outcome, State, Usage
+from headrace.values import Intaken, Outcome, State, Usage
 
 RATE_SPAN_S = 60.0
 
@@ -26,6 +26,11 @@ class Tally:
         if outcome.state in self.by_state:
             self.by_state[outcome.state] += 1
             self.settled += 1
+
+    def on_intaken(self, intaken: Intaken) -> None:
+        self.rejected += intaken.rejected
+        for outcome in intaken.outcomes:
+            self.on_outcome(outcome)
 
     def on_usage(self, usage: Usage | None) -> None:
         if usage is not None:

@@ -25,7 +25,7 @@ class Work:
         assert unit.payload is not None
         self.seq = unit.seq
         self.base = unit.payload  # the first ask's payload: a re-ask is made of it
-        self.payload = unit.payload
+        self.payload = unit.corrected or unit.payload
         self.ask = unit.ask
         self.spent = unit.spent
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them

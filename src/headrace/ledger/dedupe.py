@@ -136,17 +136,32 @@ class DedupeIndex:
         positions = self._filter.maybe(prefixes)
         if not len(positions):
             return found
-        wanted = prefixes[positions]
+        collided = self._confirm(found, keys, self._candidates(prefixes, positions, every=False))
+        if collided:  # another unit has the prefix: rare enough to look again for all that have it
+            self._confirm(found, keys, self._candidates(prefixes, np.array(collided), every=True))
+        return found
+
+    def _candidates(self, prefixes: Prefixes, positions: NDArray[np.intp], *, every: bool) -> list[tuple[int, int]]:
+        """(position, sequence number) of entries with the prefixes at `positions`: every one, or those of the first run."""
         candidates: list[tuple[int, int]] = []
         for run in self._runs:
-            candidates += run.search(wanted)
-        if candidates:
-            hashes = self._full_hashes([seq for _, seq in candidates])
-            for (at, seq), full in zip(candidates, hashes, strict=True):
-                position = int(positions[at])
-                if keys[position] == full:
-                    found[position] = seq
-        return found
+            if not len(positions):
+                break
+            hits, met = run.search(prefixes[positions])
+            candidates += zip(positions[hits].tolist(), met, strict=True)
+            if not every and len(hits):
+                positions = np.delete(positions, hits)
+        return candidates
+
+    def _confirm(self, found: list[int], keys: list[bytes], candidates: list[tuple[int, int]]) -> list[int]:
+        """Fill in `found` where the full hash is equal, too; answers with the positions where it is not."""
+        if not candidates:
+            return []
+        hashes = self._full_hashes([seq for _, seq in candidates])
+        for (position, seq), full in zip(candidates, hashes, strict=True):
+            if keys[position] == full:
+                found[position] = seq
+        return sorted({position for position, _ in candidates if found[position] < 0})
 
     def _retire(self) -> None:
         """Move the older half of the recent units into a run."""
@@ -155,12 +170,12 @@ class DedupeIndex:
             self._push(_prefixes(b"".join(old)), np.fromiter(old.values(), np.uint32, len(old)))
 
     def _push(self, prefixes: Prefixes, numbers: Numbers) -> None:
-        order = np.argsort(prefixes, kind="stable")
+        order = np.argsort(prefixes)  # equal prefixes may stand in any order
         new = _Run(prefixes[order], numbers[order])
         self._filter.add(new.prefixes, self._runs)
         merging = [new]
         size = len(new)
-        while self._runs and len(self._runs[-1]) < 2 * size:
+        while self._runs and len(self._runs[-1]) < 6 * size:
             merging.append(self._runs.pop())
             size += len(merging[-1])
         if len(merging) > 1:
@@ -180,19 +195,19 @@ class _Run:
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    def search(self, wanted: Prefixes) -> list[tuple[int, int]]:
-        """(index in `wanted`, sequence number) of every entry with a wanted prefix."""
+    def search(self, wanted: Prefixes) -> tuple[list[int], list[int]]:
+        """Every entry with a wanted prefix: its index in `wanted`, and its sequence number."""
         left = np.searchsorted(self.prefixes, wanted)
         inside = np.minimum(left, len(self.prefixes) - 1)
         hits = np.flatnonzero(self.prefixes[inside] == wanted)
         if not len(hits):
-            return []
+            return [], []
         right = np.searchsorted(self.prefixes, wanted[hits], side="right")
-        return [
-            (hit, int(self.numbers[at]))
-            for hit, first, last in zip(hits.tolist(), left[hits].tolist(), right.tolist(), strict=True)
-            for at in range(first, last)
-        ]
+        if np.array_equal(right, left[hits] + 1):  # no prefix stands twice, as nearly always
+            return hits.tolist(), self.numbers[left[hits]].tolist()
+        spans = [range(first, last) for first, last in zip(left[hits].tolist(), right.tolist(), strict=True)]
+        at = [place for span in spans for place in span]
+        return [hit for hit, span in zip(hits.tolist(), spans, strict=True) for _ in span], self.numbers[at].tolist()
 
     def drop_pages(self) -> None:
         """Let the kernel take back the memory of a mapped run's pages; they are read again when needed."""
@@ -201,7 +216,7 @@ class _Run:
 
 
 class _Filter:
-    """A bitmap over the top bits of the prefixes in the runs: a clear bit means "not there". 8 to 16 bits a unit."""
+    """A bitmap over the top bits of the prefixes in the runs: a clear bit means "not there". 16 to 32 bits a unit."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -216,8 +231,8 @@ class _Filter:
     def add(self, prefixes: Prefixes, earlier: Sequence[_Run]) -> None:
         """Enter some more; `earlier` holds all that were entered before."""
         self._count += len(prefixes)
-        if self._count * 8 > len(self._bits) * 8:
-            self._width = max(16, (self._count * 8 - 1).bit_length())
+        if self._count * 16 > len(self._bits) * 8:
+            self._width = max(16, (self._count * 16 - 1).bit_length())
             self._bits = np.zeros(1 << (self._width - 3), dtype=np.uint8)
             for run in earlier:
                 self._enter(run.prefixes)
@@ -273,7 +288,7 @@ def _merged(runs: Sequence[_Run], size: int) -> Iterator[tuple[Prefixes, Numbers
         pieces = [slice(cut[n], cut[n + 1]) for cut in cuts]
         prefixes = np.concatenate([run.prefixes[piece] for run, piece in zip(runs, pieces, strict=True)])
         numbers = np.concatenate([run.numbers[piece] for run, piece in zip(runs, pieces, strict=True)])
-        order = np.argsort(prefixes, kind="stable")
+        order = np.argsort(prefixes, kind="stable")  # this kind merges what is sorted in stretches: four times as fast here
         yield prefixes[order], numbers[order]
         for run in runs:
             run.drop_pages()

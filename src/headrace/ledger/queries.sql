@@ -19,7 +19,7 @@ UPDATE unit SET state = 0 WHERE seq = ? AND state = 1;
 UPDATE unit SET state = 0, ask = 0, spent = 0, age = 0, error = NULL WHERE seq = ?;
 
 -- insert_attempt: one send
-INSERT INTO attempt (id, unit, ask, config, endpoint, started_at, seconds, lost, kind, sent, status, prompt_tokens,
+INSERT INTO attempt (id, unit, ask, config, endpoint, started_at, seconds, origin, kind, sent, status, prompt_tokens,
     completion_tokens, cached_tokens, reasoning_tokens, notes, finish, model, message, answer, content, reasoning, refusal)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -93,18 +93,18 @@ SELECT count(*), sum(state = 2) FROM unit WHERE kind = 0;
 SELECT unit.state, count(*) FROM piece JOIN unit ON unit.seq = piece.unit WHERE piece.n = 0 GROUP BY unit.state;
 
 -- count_attempts: sends and tokens by kind
-SELECT kind, lost, sent, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cached_tokens),
+SELECT kind, origin, sent, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cached_tokens),
     sum(prompt_tokens IS NULL AND completion_tokens IS NULL)
-FROM attempt GROUP BY kind, lost, sent;
+FROM attempt GROUP BY kind, origin, sent;
 
 -- count_retries: sends beyond the first of an ask
-SELECT coalesce(sum(sends - 1), 0) FROM (SELECT count(*) AS sends FROM attempt WHERE lost = 0 GROUP BY unit, ask);
+SELECT coalesce(sum(sends - 1), 0) FROM (SELECT count(*) AS sends FROM attempt WHERE origin = 0 GROUP BY unit, ask);
 
 -- times: how long accepted answers took, and how many tokens their contexts held
-SELECT seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND lost = 0;
+SELECT seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND origin = 0;
 
 -- span: first and last send
-SELECT min(started_at), max(started_at + seconds) FROM attempt WHERE lost = 0;
+SELECT min(started_at), max(started_at + seconds) FROM attempt WHERE origin = 0;
 
 -- samples: concurrency over time
 SELECT sum(in_flight), count(*), max(in_flight) FROM sample;
@@ -139,18 +139,24 @@ LEFT JOIN unit ON unit.seq = piece.unit
 LEFT JOIN attempt ON attempt.id = unit.attempt
 WHERE item.seq >= ? ORDER BY item.seq;
 
--- count_sends_of: how often a unit was sent
-SELECT unit, count(*) FROM attempt WHERE lost = 0 GROUP BY unit;
+-- count_sends_of_many: how often a unit was sent, of those that were sent more than once
+SELECT unit, count(*) FROM attempt WHERE origin = 0 GROUP BY unit HAVING count(*) <> 1;
+
+-- count_unreadable: items of which no record could be made
+SELECT count(*) FROM item WHERE readable = 0;
 
 -- last_reply: the reply that a re-ask answers
 SELECT content, finish, reasoning, refusal, kind, message FROM attempt WHERE id = ?;
 
--- reusable: accepted and judged replies by hash, for another run
+-- unit_seqs: the numbers of all units, in the order of `hashes`
+SELECT seq FROM unit ORDER BY seq;
+
+-- reusable: a unit's accepted or judged reply, for another run
 SELECT unit.seq, unit.hash, attempt.content, attempt.finish, attempt.reasoning, attempt.refusal, attempt.model,
     attempt.prompt_tokens, attempt.completion_tokens, attempt.cached_tokens, attempt.reasoning_tokens, attempt.seconds,
-    attempt.started_at, endpoint.identity, endpoint.name, unit.config
+    attempt.started_at, endpoint.identity, attempt.config
 FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN endpoint ON endpoint.id = attempt.endpoint
-WHERE unit.state IN (2, 4) AND attempt.content IS NOT NULL AND unit.seq > ? ORDER BY unit.seq LIMIT ?;
+WHERE unit.seq = ? AND unit.state IN (2, 4) AND attempt.content IS NOT NULL;
 
 -- retryable: units of some states, for `headrace retry`
 SELECT seq, state, error FROM unit WHERE state IN (3, 4) ORDER BY seq;

@@ -66,7 +66,7 @@ CREATE TABLE attempt (
     endpoint INTEGER NOT NULL,
     started_at REAL NOT NULL,          -- Unix seconds
     seconds REAL NOT NULL,
-    lost INTEGER NOT NULL,             -- 1: a lease left open by a crash or a second Ctrl-C; whether it was sent is unknown
+    origin INTEGER NOT NULL,           -- headrace.values.Origin: sent, lost (possibly sent), reused (from another run)
     kind TEXT,
     sent TEXT NOT NULL,                -- no | maybe | yes
     status INTEGER,

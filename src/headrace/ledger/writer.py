@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from headrace import canon
-from headrace.ledger.batch import Batch
 from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.notes import to_bits
 from headrace.ledger.statements import SQL
-from headrace.values import Attempt, Item, Kind, Outcome, Sent, State, Unit, UnitKind
-
-Place = tuple[int, int, int]
+from headrace.protocols import Batch
+from headrace.values import Attempt, Item, Kind, Origin, Outcome, Sent, State
 
 
 class SqliteLedger:
@@ -123,38 +121,11 @@ class SqliteLedger:
             self._query("put_endpoint", (identity, name))
             return int(self._query("get_endpoint", (identity,)).fetchone()[0])
 
-    # -- reading what is to be done
-
-    def pending(self, after: int, limit: int) -> list[Unit]:
-        return [unit for unit, _, _ in self.pending_places(after, limit)]
-
-    def pending_places(self, after: int, limit: int) -> list[tuple[Unit, Place, int | None]]:
-        """Pending units with the place of their record and the number of their last attempt."""
-        with mapped(self.path):
-            rows = self._query("pending", (after, limit)).fetchall()
-        return [
-            (
-                Unit(seq=r[0], hash=r[1], item=r[2], n=r[3], kind=UnitKind(r[4]), config=r[5], ask=r[6], spent=r[7], age_s=r[8]),
-                (r[10], r[11], r[12]),
-                r[9],
-            )
-            for r in rows
-        ]
-
-    def last_reply(self, attempt: int) -> tuple[Any, ...] | None:
-        """(content, finish, reasoning, refusal, kind, message) of an attempt."""
-        with mapped(self.path):
-            row: tuple[Any, ...] | None = self._query("last_reply", (attempt,)).fetchone()
-        return row
+    # -- where it stands
 
     def next_numbers(self) -> tuple[int, int]:
         """The numbers of the next item and the next unit."""
         return self._one("next_item"), self._one("next_unit")
-
-    def hashes(self) -> Iterator[bytes]:
-        with mapped(self.path):
-            for (value,) in self._query("hashes", ()):
-                yield value
 
     def unsettled(self) -> int:
         return self._one("unsettled")
@@ -177,7 +148,7 @@ class SqliteLedger:
         for seq, ask, config, spent, age in open_leases:
             lost = Attempt(
                 unit=seq, ask=ask, started_at=now, seconds=0.0, config=config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
-                sent=Sent.MAYBE, message="the process ended before a reply was stored", lost=True,
+                sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST,
             )  # fmt: skip
             batch.outcomes.append(Outcome(unit=seq, state=state, attempt=lost, error=error, ask=ask, spent=spent, age_s=age))
         self.commit(batch)
@@ -236,7 +207,7 @@ def _item_row(item: Item) -> tuple[Any, ...]:
 def _attempt_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
     usage, reply, answer = a.usage, a.reply, outcome.answer
     return (
-        number, a.unit, a.ask, a.config, a.endpoint, a.started_at, a.seconds, a.lost,
+        number, a.unit, a.ask, a.config, a.endpoint, a.started_at, a.seconds, a.origin,
         None if a.kind is None else a.kind.value, a.sent.value, a.status,
         *((None, None, None, None) if usage is None else (usage.prompt, usage.completion, usage.cached, usage.reasoning)),
         0 if answer is None else to_bits(answer.notes),
@@ -247,7 +218,7 @@ def _attempt_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
 
 
 def _text(value: str | None) -> str | bytes | None:
-    """Text as SQLite can keep it: one with a lone surrogate goes in as bytes (see `as_text`)."""
+    """Text as SQLite can keep it: one with a lone surrogate goes in as bytes (see `headrace.ledger.reader.as_text`)."""
     if value is None or value.isascii():
         return value
     try:
@@ -255,8 +226,3 @@ def _text(value: str | None) -> str | bytes | None:
     except UnicodeEncodeError:
         return value.encode("utf-8", "surrogatepass")
     return value
-
-
-def as_text(value: str | bytes | None) -> str | None:
-    """The text that `_text` kept."""
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

@@ -105,6 +105,8 @@ def _place(error: ErrorDetails, tables: dict[str, Any]) -> tuple[str, Any]:
 def _allowed(error: ErrorDetails) -> str:
     kind = error["type"]
     context = error.get("ctx", {})
+    if error["loc"] == ("endpoint",) and kind == "list_type":
+        return "a table"  # which a list of one stands for
     if kind in _TYPES:
         return _TYPES[kind]
     if kind in _BOUNDS:

@@ -1,0 +1,271 @@
+"""From the input to units: read, filter, slice, render, hash, dedupe; and from the ledger back to requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from headrace.answers.judge import AnswerJudge
+from headrace.canon import UnitHasher
+from headrace.errors import InputBrokenError, InputError, RecordError
+from headrace.ledger.dedupe import DedupeIndex
+from headrace.ledger.notes import to_bits
+from headrace.ledger.reader import LedgerReader, StoredUnit
+from headrace.prompts.render import PromptRenderer
+from headrace.runs.reuse import Reuse
+from headrace.sources.open import OpenedSource
+from headrace.sources.records import RecordPlaces, RecordsFile, parse
+from headrace.values import Failure, Intaken, Item, Kind, Note, Piece, Record, Reply, Unit
+
+ALL_ALIKE = 1000  # so many rejects for one reason, and nothing else, are the user's mistake and not the records'
+_CUT = to_bits([Note.INPUT_CUT])
+_VARIABLE = re.compile(r"[0-9]+|;.*|\(.*|'[^']*'.*has.*", re.DOTALL)
+
+
+class Reading(Struct, frozen=True):
+    """How far an input has been read, as the ledger keeps it."""
+
+    position: str | None = None
+    items: int = 0
+    excluded: int = 0
+    records_length: int = 0
+    names: list[str] = []
+    done: bool = False
+
+
+class Slicer(Protocol):
+    def __call__(self, item_seq: int, fields: dict[str, Any]) -> Piece: ...
+
+
+def whole(item_seq: int, fields: dict[str, Any]) -> Piece:
+    """The slicer of a job that slices nothing."""
+    return Piece(item_seq, 0, fields)
+
+
+class Making(Struct, frozen=True):
+    """The rules by which records become units."""
+
+    renderer: PromptRenderer
+    hasher: UnitHasher
+    judge: AnswerJudge
+    slicer: Slicer = whole
+    where: Callable[[dict[str, Any]], bool] | None = None
+    id_field: str | None = None
+    limit: int | None = None
+    dedupe: bool = True
+
+
+class Stores(Struct, frozen=True):
+    """Where records and units lie. `source` is None once the input has been read whole."""
+
+    source: OpenedSource | None
+    records: RecordsFile
+    places: RecordPlaces
+    reader: LedgerReader
+    index: DedupeIndex
+
+    def close(self) -> None:
+        for store in (self.source, self.records, self.places, self.index, self.reader):
+            if store is not None:
+                store.close()
+
+
+class InputIntake:
+    """Satisfies `headrace.protocols.Intake`: blocking, one caller at a time.
+
+    `reading` is where an earlier process stopped; `next_unit` the number of the next unit.
+    """
+
+    def __init__(self, making: Making, stores: Stores, *, reading: Reading, next_unit: int, reuse: Reuse | None = None) -> None:
+        self._making = making
+        self._stores = stores
+        self._source = stores.source
+        self._records = stores.records
+        self._places = stores.places
+        self._reader = stores.reader
+        self._index = stores.index
+        self._reading = reading
+        self._next_unit = next_unit
+        self._reuse = reuse
+        self._chunks_hashed = -1
+        self._alike: tuple[str, str] | None = None  # shape and text of the one reason, while every record is rejected for it
+        self._has_variety = reading.items > 0
+        self._has_id = making.id_field is None or reading.items > 0
+
+    # -- reading on
+
+    def take(self, limit: int) -> Intaken:
+        assert self._source is not None
+        chunk = self._source.read(limit)
+        before = self._reading
+        made = _Made(before.items, before.excluded)
+        done = chunk.done
+        places = self._place(chunk.records)
+        for record, place in zip(chunk.records, places, strict=True):
+            if self._making.limit is not None and made.next_item >= self._making.limit:
+                done = True
+                break
+            self._make(record, place, made)
+        if self._making.limit is not None and made.next_item >= self._making.limit:
+            done = True
+        self._refuse_if_all_alike(made, done=done)
+        units = self._number(made)
+        outcomes = self._reuse.outcomes(units) if self._reuse is not None else []
+        self._reading = Reading(
+            position=chunk.position, items=made.next_item, excluded=made.excluded,
+            records_length=self._records.length, names=self._source.names, done=done,
+        )  # fmt: skip
+        return Intaken(
+            items=made.items, pieces=made.pieces, units=units, first_unit=self._next_unit - len(units),
+            meta=self._facts(), done=done, outcomes=outcomes, rejected=made.rejected,
+        )  # fmt: skip
+
+    def _place(self, records: Sequence[Record]) -> list[tuple[int, int, int]]:
+        """Where each record's bytes are to be found again; those that cannot stay are copied, durably."""
+        copied = [record.raw for record in records if record.offset < 0]
+        if not copied:
+            return [(record.file, record.offset, len(record.raw)) for record in records]
+        copies = iter(self._records.append(copied))
+        self._records.sync()
+        return [(0, *next(copies)) if record.offset < 0 else (record.file, record.offset, len(record.raw)) for record in records]
+
+    def _make(self, record: Record, place: tuple[int, int, int], made: _Made) -> None:
+        making, fields = self._making, record.fields
+        if fields is None:
+            made.reject(record, place, None, record.reason or "unreadable", readable=False)
+            return
+        name = fields.get(making.id_field) if making.id_field is not None else None
+        self._has_id = self._has_id or making.id_field in fields
+        try:
+            if making.where is not None and not making.where(fields):
+                made.excluded += 1
+                return
+            piece = making.slicer(made.next_item, fields)
+            payload = making.renderer.render(piece)
+        except RecordError as error:
+            made.reject(record, place, name, str(error), readable=True)
+            return
+        seq = made.next_item
+        salt = b"" if making.dedupe else seq.to_bytes(8, "big")
+        made.hashes.append(making.hasher(payload, salt))
+        made.payloads.append(payload)
+        made.owners.append(seq)
+        made.items.append(Item(seq, *place, record.number, name, notes=_CUT if piece.cut else 0))
+        made.next_item += 1
+
+    def _number(self, made: _Made) -> list[Unit]:
+        """Number the new units and point every piece to its unit."""
+        units: list[Unit] = []
+        if self._making.dedupe:
+            seen = self._index.add(made.hashes, self._next_unit).tolist() if made.hashes else []
+        else:
+            seen = [-1] * len(made.hashes)
+        for earlier, owner, value, payload in zip(seen, made.owners, made.hashes, made.payloads, strict=True):
+            if earlier < 0:
+                earlier = self._next_unit
+                units.append(Unit(seq=earlier, hash=value, item=owner, payload=payload))
+                self._next_unit += 1
+            made.pieces.append((owner, 0, earlier))
+        return units
+
+    def _facts(self) -> dict[str, Any]:
+        assert self._source is not None
+        reading = self._reading
+        facts: dict[str, Any] = {
+            "reading": {
+                "position": reading.position, "items": reading.items, "excluded": reading.excluded,
+                "records_length": reading.records_length, "names": reading.names, "done": reading.done,
+            }
+        }  # fmt: skip
+        fingerprint = self._source.fingerprint()
+        hashed = sum(len(file["chunks"]) for file in fingerprint)
+        if hashed != self._chunks_hashed or reading.done:
+            self._chunks_hashed = hashed
+            facts["fingerprint"] = fingerprint
+        return facts
+
+    def _refuse_if_all_alike(self, made: _Made, *, done: bool) -> None:
+        """Raises InputError when the first 1,000 records, or all of a smaller input, are rejected for one reason."""
+        if not self._has_id and made.items:
+            names = _listed(self._source.names if self._source is not None else [])
+            raise InputError(f"input.id: no record has the field {self._making.id_field!a}; fields found: {names}.")
+        if self._has_variety:
+            return
+        shapes = {_VARIABLE.sub("#", reason): reason for reason in made.reasons}
+        if made.hashes or made.excluded or len(shapes) > 1 or (self._alike and shapes and self._alike[0] not in shapes):
+            self._has_variety = True
+            return
+        if shapes and self._alike is None:
+            self._alike = next(iter(shapes.items()))
+        if self._alike is not None and (made.next_item >= ALL_ALIKE or done):
+            names = _listed(self._source.names if self._source is not None else [])
+            count = "all" if done else "the first"
+            raise InputError(f"{count} {made.next_item} records are rejected: {self._alike[1]}; fields found: {names}.")
+
+    # -- from the ledger
+
+    def recall(self, after: int, limit: int) -> list[Unit]:
+        stored = self._reader.pending(after, limit)
+        raws = self._places.fetch([unit.place for unit in stored])
+        return [self._render_again(unit, raw) for unit, raw in zip(stored, raws, strict=True)]
+
+    def _render_again(self, stored: StoredUnit, raw: bytes) -> Unit:
+        making, unit = self._making, stored.unit
+        try:
+            payload = making.renderer.render(making.slicer(unit.item, parse(raw)))
+        except RecordError as error:
+            raise InputBrokenError(f"record {unit.item + 1} is not what it was when it was read: {error}.") from error
+        salt = b"" if making.dedupe else unit.item.to_bytes(8, "big")
+        if making.hasher(payload, salt) != unit.hash:
+            raise InputBrokenError(f"record {unit.item + 1} is not what it was when it was read; the input file was changed.")
+        corrected = None
+        if unit.ask and stored.attempt is not None:
+            corrected = self._correction(payload, stored.attempt)
+        return Unit(
+            seq=unit.seq, hash=unit.hash, item=unit.item, n=unit.n, kind=unit.kind, config=unit.config, payload=payload,
+            ask=unit.ask, spent=unit.spent, age_s=unit.age_s, corrected=corrected,
+        )  # fmt: skip
+
+    def _correction(self, payload: bytes, attempt: int) -> bytes | None:
+        """The payload of a re-ask that an earlier process had begun."""
+        last = self._reader.last_reply(attempt)
+        if last is None or last.kind is None:
+            return None
+        reply = Reply(content=last.content, finish=last.finish, reasoning=last.reasoning, refusal=last.refusal)
+        return self._making.judge.reask(payload, reply, Failure(Kind(last.kind), last.message or "not acceptable"))
+
+    def close(self) -> None:
+        self._stores.close()
+        if self._reuse is not None:
+            self._reuse.close()
+
+
+class _Made:
+    """What one step of reading has made so far."""
+
+    def __init__(self, next_item: int, excluded: int) -> None:
+        self.next_item = next_item
+        self.excluded = excluded
+        self.rejected = 0
+        self.items: list[Item] = []
+        self.pieces: list[tuple[int, int, int]] = []
+        self.hashes: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.owners: list[int] = []
+        self.reasons: list[str] = []
+
+    def reject(self, record: Record, place: tuple[int, int, int], name: Any, reason: str, *, readable: bool) -> None:
+        self.items.append(
+            Item(self.next_item, *place, record.number, name, error=f"{Kind.BAD_INPUT}: {reason}", readable=readable)
+        )
+        self.reasons.append(reason)
+        self.rejected += 1
+        self.next_item += 1
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    shown = ", ".join(ascii(name) for name in names[:most])
+    return (shown + (f" and {len(names) - most} more" if len(names) > most else "")) or "none"

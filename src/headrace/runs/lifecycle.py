@@ -1,0 +1,103 @@
+"""Which run a command means: going on with one, repeating the end of one, refusing, or a new one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.errors import HeadraceError, SpecError
+from headrace.ledger.reader import LedgerReader
+from headrace.runs import archive
+from headrace.runs.changes import changed_keys, input_changes
+from headrace.runs.job import Job
+from headrace.runs.registry import RunFolder, job_runs
+from headrace.sources.fingerprint import matches
+
+
+class Way(StrEnum):
+    CONTINUE = "continue"
+    REPEAT = "repeat"  # finished and equal: nothing is sent
+    NEW = "new"
+
+
+class Choice(Struct, frozen=True):
+    way: Way
+    folder: RunFolder | None = None
+
+
+class Candidate(Struct, frozen=True):
+    """What one earlier run of the job says about itself."""
+
+    folder: RunFolder
+    content: dict[str, Any]
+    content_hash: str
+    fingerprint: list[dict[str, Any]] | None
+    finished: bool
+    has_answer: bool
+
+
+def choose(job: Job, root: Path, files: list[Path], *, new: bool) -> Choice:
+    """The contract's four rules. Raises SpecError where an unfinished, different run already holds answers."""
+    if new:
+        return Choice(Way.NEW)
+    candidates = job_candidates(job, root)
+    wanted = job.spec.content_hash()
+    for candidate in candidates:
+        if candidate.content_hash == wanted and _same_input(candidate, files):
+            return Choice(Way.REPEAT if candidate.finished else Way.CONTINUE, candidate.folder)
+    if candidates and not candidates[0].finished and candidates[0].has_answer:
+        raise _different(candidates[0], job, files)
+    return Choice(Way.NEW)
+
+
+def job_candidates(job: Job, root: Path) -> list[Candidate]:
+    """The job's runs under `root`, newest first. One that cannot be read is passed over: it can neither go on nor end."""
+    identity = archive.identity(job)
+    found = []
+    for folder in job_runs(root):
+        try:
+            if archive.read(folder).get("job") != identity:
+                continue
+            candidate = _candidate(folder)
+        except HeadraceError:
+            continue
+        if candidate is not None:
+            found.append(candidate)
+    return found
+
+
+def _candidate(folder: RunFolder) -> Candidate | None:
+    reader = LedgerReader(folder.ledger)
+    try:
+        configs = reader.configs()
+        if not configs:
+            return None  # a crash came before the run had begun
+        return Candidate(
+            folder=folder, content=configs[0].content, content_hash=configs[0].content_hash,
+            fingerprint=reader.meta("fingerprint"), finished=bool(reader.meta("ending", {}).get("finished", False)),
+            has_answer=reader.one("any_answer") is not None,
+        )  # fmt: skip
+    finally:
+        reader.close()
+
+
+def _same_input(candidate: Candidate, files: list[Path]) -> bool:
+    """A run that has read nothing yet has no other input."""
+    return candidate.fingerprint is None or matches(candidate.fingerprint, files)
+
+
+def _different(candidate: Candidate, job: Job, files: list[Path]) -> SpecError:
+    changes = []
+    keys = changed_keys(candidate.content, job.spec.content())
+    if keys:
+        changes.append("the job file (" + ", ".join(keys) + ")")
+    if not _same_input(candidate, files):
+        changes.append(f"the input ({input_changes(candidate.folder, candidate.content, job)})")
+    return SpecError(
+        f"run {candidate.folder.id} of this job is unfinished and something has changed since: {' and '.join(changes)}. "
+        "Use --new to begin anew, --reuse last to begin anew and take over equal answers, or change it back to go on.",
+        key=keys[0] if keys else "input.path",
+    )

@@ -1,0 +1,81 @@
+"""Where a run's output goes, when it appears, and whose file may be replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import HeadraceError, SpecError
+from headrace.ledger.reader import LedgerReader
+from headrace.runs.export import Selection, write_output
+from headrace.runs.job import Job
+from headrace.runs.lifecycle import job_candidates
+from headrace.runs.registry import RunFolder
+from headrace.sources.fingerprint import matches
+from headrace.sources.records import RecordPlaces
+from headrace.values import Status
+
+FINISHED = frozenset({Status.DONE, Status.FAILED, Status.QUARANTINED, Status.REJECTED})
+
+
+def output_path(job: Job) -> Path:
+    return job.base / job.spec.output.path
+
+
+def partial_path(path: Path) -> Path:
+    """Where the part so far stands after a stop."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
+def refuse_foreign_output(job: Job, root: Path) -> None:
+    """Raises SpecError where a file stands at output.path that no run of this job wrote."""
+    path = output_path(job)
+    if job.spec.output.overwrite or not path.exists():
+        return
+    mark = mark_of(path)
+    if any(output_of(candidate.folder) == mark for candidate in job_candidates(job, root)):
+        return
+    raise SpecError(
+        f"output.path: {path} is already there and no run of this job wrote it as it is; "
+        "move it, choose another path, or set output.overwrite = true.",
+        key="output.path",
+    )
+
+
+def mark_of(path: Path) -> dict[str, Any] | None:
+    """By what a written file is known again; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return {"path": str(path.resolve()), "size": found.st_size, "mtime_ns": found.st_mtime_ns}
+
+
+def output_of(folder: RunFolder) -> dict[str, Any] | None:
+    try:
+        reader = LedgerReader(folder.ledger)
+    except HeadraceError:
+        return None
+    try:
+        value: dict[str, Any] | None = reader.meta("output")
+        return value
+    finally:
+        reader.close()
+
+
+def write(
+    reader: LedgerReader, folder: RunFolder, path: Path, *, details: bool, only: frozenset[Status] | None = None
+) -> tuple[int, str | None]:
+    """Write a run's rows to `path`; returns their number, and a warning where the input's fields had to be left out."""
+    fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
+    files = [Path(file["path"]) for file in fingerprint]
+    with_fields = not any(reader.meta("in_place", [])) or matches(fingerprint, files)
+    warning = None
+    if not with_fields:
+        warning = "the input file is not what it was when it was read: the output has id and answer fields only."
+    places = RecordPlaces(folder.records, files)
+    try:
+        rows = write_output(reader, places, path, Selection(only=only, details=details, with_fields=with_fields))
+    finally:
+        places.close()
+    return rows, warning

@@ -1,0 +1,246 @@
+"""From a job to its answers: the stages of a run, in the order in which they happen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from headrace import __version__
+from headrace.clock import WallClock
+from headrace.engine.knobs import Ending, Knobs, Parts, Start
+from headrace.engine.live import LiveEngine
+from headrace.engine.offload import ThreadOffload
+from headrace.errors import HeadraceError, InputError, LedgerError
+from headrace.events import Warned
+from headrace.ledger.filesystem import refuse_network
+from headrace.ledger.lock import RunLock
+from headrace.ledger.reader import LedgerReader
+from headrace.ledger.writer import SqliteLedger
+from headrace.policy.window import AUTO_START
+from headrace.protocols import Endpoint, Observer
+from headrace.runs import archive, outputs
+from headrace.runs.intake import InputIntake, Making, Reading
+from headrace.runs.job import Job
+from headrace.runs.lifecycle import Choice, Way, choose
+from headrace.runs.making import making_of
+from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
+from headrace.runs.signals import handled
+from headrace.runs.status import status
+from headrace.runs.stores import open_endpoint_of, open_reuse, open_stores
+from headrace.sources.open import OpenedSource, open_source
+from headrace.spec import JobSpec
+
+
+class RunOptions(Struct, frozen=True):
+    """What a command says about which run it means."""
+
+    run_dir: Path | None = None
+    new: bool = False
+    reuse: str | None = None
+
+
+class RunResult(Struct, frozen=True):
+    """How a run ended. `status` is the document of `status --json`; `output` the file that was written, if any."""
+
+    run: str
+    exit_code: int
+    reason: str | None
+    message: str | None
+    output: Path | None
+    folder: Path
+    status: dict[str, Any]
+
+
+async def execute(job: Job, options: RunOptions | None = None, observers: Sequence[Observer] = ()) -> RunResult:
+    """Run a job, or go on with it. Raises SpecError and InputError before anything is sent, LockedError, DiskError."""
+    options = options or RunOptions()
+    making = making_of(job.spec)
+    root = runs_folder(job.base, options.run_dir)
+    source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
+    try:
+        choice = choose(job, root, list(source.files), new=options.new)
+        outputs.refuse_foreign_output(job, root)
+        folder = _folder(job, root, choice)
+        run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
+        with RunLock(folder.lock):
+            try:
+                return await run.go(source, options)
+            except (InputError, HeadraceError) as error:
+                run.forget_if_nothing_was_sent(error)
+                raise
+    finally:
+        source.close()
+
+
+def _folder(job: Job, root: Path, choice: Choice) -> RunFolder:
+    if choice.folder is not None:
+        return choice.folder
+    folder = create_run(root, WallClock().now(), state=state_folder(os.environ), name=job.spec.name, job=job.path)
+    refuse_network(folder.path)
+    return folder
+
+
+class Run:
+    """One command's work on one run, whose lock is held."""
+
+    def __init__(self, job: Job, making: Making, folder: RunFolder, observers: Sequence[Observer], *, is_new: bool) -> None:
+        self.job = job
+        self.making = making
+        self.folder = folder
+        self.observers = observers
+        self.is_new = is_new
+        self.clock = WallClock()
+        self.warnings: list[str] = []
+
+    async def go(self, source: OpenedSource, options: RunOptions) -> RunResult:
+        """Open the ledger, settle what is open, write the output, say how it ended."""
+        self._archive({})
+        ledger = SqliteLedger(self.folder.ledger)
+        try:
+            config = ledger.add_config(self.clock.now(), self.job.spec.content(), self.job.spec.operating())
+            reading = Reading(**ledger.get_meta("reading", {}))
+            if reading.done and ledger.unsettled() == 0:
+                ending = Ending()
+            else:
+                ledger.put_meta(ending={}, in_place=list(source.in_place))
+                ending = await self._settle(ledger, config, reading, source, options)
+            return self._end(ledger, ending)
+        finally:
+            ledger.close()
+
+    async def _settle(
+        self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource, options: RunOptions
+    ) -> Ending:
+        spec = self.job.spec
+        endpoint = open_endpoint_of(self.job, self.making.judge)
+        try:
+            number = ledger.add_endpoint(endpoint.identity, endpoint.name)
+            ledger.recover(number, self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
+            _, next_unit = ledger.next_numbers()
+            stores = open_stores(self.folder, source, reading, ledger.get_meta("fingerprint", []), dedupe=spec.input.dedupe)
+            try:
+                reuse = open_reuse(options.reuse, self.job, self.folder, self.making.judge, endpoint.identity, (config, number))
+                intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
+                start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done)
+                return await self._drive(ledger, endpoint, number, intake, knobs_of(spec, self.folder.id, config), start)
+            finally:
+                stores.close()
+        finally:
+            await endpoint.close()
+
+    async def _drive(
+        self, ledger: SqliteLedger, endpoint: Endpoint, number: int, intake: InputIntake, knobs: Knobs, start: Start
+    ) -> Ending:
+        writing, reading = ThreadOffload("headrace-ledger"), ThreadOffload("headrace-intake")
+        parts = Parts(
+            endpoint=endpoint, judge=self.making.judge, intake=intake, ledger=ledger, clock=self.clock,
+            offload_ledger=writing, offload_intake=reading, endpoint_number=number, observers=self.observers,
+        )  # fmt: skip
+        engine = LiveEngine(knobs, parts, start)
+        try:
+            with handled(engine.interrupt):
+                return await engine.run()
+        finally:
+            reading.close()
+            writing.close()
+
+    # -- the end
+
+    def _end(self, ledger: SqliteLedger, ending: Ending) -> RunResult:
+        """Write the output that belongs to the ending, then the ending itself: a crash between them is mended by the next run."""
+        reader = LedgerReader(self.folder.ledger)
+        try:
+            total, rejected = reader.one("count_items")
+            by_state = dict(reader.all("count_units"))
+            all_done = rejected == 0 and set(by_state) <= {2}
+            code = ending.exit_code if ending.reason is not None else (0 if all_done else 3)
+            if total == 0 and code == 0:
+                self._warn("the input has no record: there is nothing to do.")
+            written = self._write_output(reader, code)
+        finally:
+            reader.close()
+        facts: dict[str, Any] = {
+            "ending": {
+                "reason": ending.reason, "message": ending.message, "exit_code": code, "finished": code in {0, 3},
+                "at": self.clock.now(),
+            }
+        }  # fmt: skip
+        if code in {0, 3} and written is not None:
+            facts["output"] = outputs.mark_of(written)
+        if ending.reason != "disk":
+            ledger.put_meta(**facts)
+        return self._result(ledger, ending, code, written)
+
+    def _write_output(self, reader: LedgerReader, code: int) -> Path | None:
+        path = outputs.output_path(self.job)
+        partial = outputs.partial_path(path)
+        details = self.job.spec.output.details
+        if code in {0, 3}:
+            mine = outputs.mark_of(path)
+            if mine is None or mine != reader.meta("output"):
+                _, warning = outputs.write(reader, self.folder, path, details=details)
+                self._warn(warning)
+            partial.unlink(missing_ok=True)
+            return path
+        if code in {4, 5, 130, 143}:
+            _, warning = outputs.write(reader, self.folder, partial, details=details, only=outputs.FINISHED)
+            self._warn(warning)
+            return partial
+        return None
+
+    def _result(self, ledger: SqliteLedger, ending: Ending, code: int, written: Path | None) -> RunResult:
+        # The lock is still held, so that the document would say "running": it says how it ended.
+        document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
+        try:
+            self._archive(document)
+        except LedgerError:
+            if code != 7:
+                raise
+        del ledger
+        return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
+
+    def _archive(self, figures: dict[str, Any]) -> None:
+        job = self.job
+        archive.write(
+            self.folder,
+            {
+                "run": self.folder.id,
+                "name": job.spec.name,
+                "job": archive.identity(job),
+                "job_file": str(job.path) if job.path is not None else None,
+                "base": str(job.base.resolve()),
+                "headrace": __version__,
+                "configuration": job.spec.model_dump(mode="json", by_alias=True),
+                "figures": figures,
+            },
+        )
+
+    def _warn(self, message: str | None) -> None:
+        if message is not None:
+            for observer in self.observers:
+                observer(Warned(message))
+
+    def forget_if_nothing_was_sent(self, error: HeadraceError) -> None:
+        """A run that was refused before it began leaves no folder behind."""
+        if not self.is_new or error.exit_code != 2:
+            return
+        for path in sorted(self.folder.path.glob("*")):
+            path.unlink(missing_ok=True)
+        self.folder.path.rmdir()
+
+
+def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
+    """What the engine is told, out of a job."""
+    limits = spec.limits
+    concurrency = spec.endpoint[0].concurrency
+    return Knobs(
+        run=run, config=config, concurrency=concurrency if isinstance(concurrency, int) else AUTO_START,
+        fixed=isinstance(concurrency, int), max_attempts=limits.max_attempts, retry_invalid=spec.answer.retry_invalid,
+        retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,
+        max_tokens=spec.model.max_tokens, unit_deadline_s=limits.unit_deadline, run_deadline_s=limits.run_deadline,
+        give_up_after_s=limits.give_up_after, drain_s=limits.drain,
+    )  # fmt: skip

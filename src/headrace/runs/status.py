@@ -1,0 +1,231 @@
+"""Where a run stands: every figure computed from the ledger's records, also while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from headrace.ledger.lock import is_held
+from headrace.ledger.reader import LedgerReader, as_text
+from headrace.runs import archive
+from headrace.runs.registry import RunFolder
+from headrace.values import Kind, Origin, Sent, State, Status
+
+_STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
+_INTERRUPTED = frozenset({130, 143})
+_EXAMPLES = 3
+
+
+def status(path: Path, *, ended: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document of `status --json`. `ended`: how the run has just ended, for the process that still holds its lock.
+
+    Raises LedgerError.
+    """
+    folder = RunFolder(path)
+    running = ended is None and is_held(folder.lock)
+    reader = LedgerReader(folder.ledger)
+    try:
+        reader.snapshot()
+        ending = ended if ended is not None else {} if running else reader.meta("ending", {})
+        return _document(folder, reader, ending, running=running)
+    finally:
+        reader.close()
+
+
+def show(path: Path) -> dict[str, Any]:
+    """The archive of a run: its configurations and its figures now."""
+    folder = RunFolder(path)
+    reader = LedgerReader(folder.ledger)
+    try:
+        configurations = [
+            {"config": c.number, "made_at": c.made_at, "hash": c.content_hash, "content": c.content, "operating": c.operating}
+            for c in reader.configs()
+        ]
+    finally:
+        reader.close()
+    document = archive.read(folder)
+    document.pop("figures", None)
+    return {**document, "configurations": configurations, "figures": status(path)}
+
+
+def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *, running: bool) -> dict[str, Any]:
+    items = _items(reader)
+    requests, tokens = _attempts(reader)
+    times = np.array(reader.all("times"), dtype=np.float64).reshape(-1, 3)
+    span_s = _active_seconds(reader, times)
+    settled = items["done"] + items["failed"] + items["quarantined"]
+    spent = tokens["prompt"] + tokens["completion"] + tokens["unknown_requests"]
+    return {
+        "run": folder.id,
+        "name": archive.read(folder).get("name"),
+        "state": _state(ending, running=running),
+        "reason": ending.get("reason"),
+        "message": ending.get("message"),
+        "exit_code": ending.get("exit_code"),
+        "input_complete": bool(reader.meta("reading", {}).get("done", False)),
+        "items": items,
+        "units": _units(reader),
+        "requests": requests,
+        "tokens": tokens,
+        "cost": {"spent": 0.0, "currency": "USD", "known": spent == 0},
+        "rate": {
+            "items_per_minute": round(60 * settled / span_s, 3) if span_s > 0 else 0.0,
+            "retry_rate": _share(requests["retries"], requests["sent"]),
+            "failure_rate": _share(items["failed"] + items["quarantined"], settled),
+        },
+        "latency_s": _percentiles(times[:, 0]),
+        "context_tokens": _context(times[:, 1:]),
+        "concurrency": _concurrency(reader, running=running),
+        "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
+        "advice": _advice(reader),
+        "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
+        "configurations": [{"config": config, "done": count} for config, count in reader.all("answers_by_config")],
+        "output": reader.meta("output"),
+    }
+
+
+def _state(ending: dict[str, Any], *, running: bool) -> str:
+    """Derived from the lock: a run that a dead process left says so without anybody having written it."""
+    if running:
+        return "running"
+    code = ending.get("exit_code")
+    if code is None or code in _INTERRUPTED:
+        return "interrupted"
+    return "finished" if code in {0, 3} else "stopped"
+
+
+def _items(reader: LedgerReader) -> dict[str, int]:
+    total, rejected = reader.one("count_items")
+    by_state = dict(reader.all("count_item_states"))
+    counts = {name: int(by_state.get(state, 0)) for state, name in _STATUS.items()}
+    pending = total - rejected - sum(counts.values())
+    return {"total": total, **counts, "rejected": rejected, "pending": pending}
+
+
+def _units(reader: LedgerReader) -> dict[str, int]:
+    total, done = reader.one("count_units_by_kind_of_work")
+    (pieces,) = reader.one("count_pieces")
+    return {"total": total, "done": int(done or 0), "duplicates_saved": pieces - total}
+
+
+def _attempts(reader: LedgerReader) -> tuple[dict[str, Any], dict[str, int]]:
+    """Requests and tokens. A lease left open counts as sent and as unknown; a reused answer was not sent."""
+    sent = lost = reused = prompt = completion = cached = wasted = unknown = 0
+    by_kind: dict[str, int] = {}
+    for kind, origin, how, count, prompt_sum, completion_sum, cached_sum, without_usage in reader.all("count_attempts"):
+        if origin == Origin.REUSED:
+            reused += count
+            continue
+        sent += count
+        lost += count if origin == Origin.LOST else 0
+        if kind is not None and origin == Origin.SENT:
+            by_kind[kind] = by_kind.get(kind, 0) + count
+        prompt += prompt_sum or 0
+        completion += completion_sum or 0
+        cached += cached_sum or 0
+        if kind is not None:
+            wasted += (prompt_sum or 0) + (completion_sum or 0)
+        if _may_be_billed(kind, how):
+            unknown += without_usage or 0
+    (retries,) = reader.one("count_retries")
+    requests = {"sent": sent, "retries": retries, "by_kind": by_kind, "possibly_sent": lost, "reused": reused}
+    tokens = {
+        "prompt": int(prompt), "completion": int(completion), "cached": int(cached), "wasted": int(wasted),
+        "unknown_requests": int(unknown),
+    }  # fmt: skip
+    return requests, tokens
+
+
+def _may_be_billed(kind: str | None, sent: str) -> bool:
+    """An answer was billed; so, perhaps, was what was sent and brought no complete reply. A refusal by status is not."""
+    return kind is None or sent == Sent.MAYBE or kind in _ANSWERED
+
+
+_ANSWERED = frozenset({Kind.INVALID_JSON, Kind.SCHEMA_MISMATCH, Kind.TRUNCATED, Kind.EMPTY, Kind.REFUSAL, Kind.CONTENT_FILTER})
+
+
+def _active_seconds(reader: LedgerReader, times: np.ndarray[Any, Any]) -> float:
+    """Seconds in which the run was sending: sampled seconds, or for a short run the span of its sends."""
+    _, samples, _ = reader.one("samples")
+    first, last = reader.one("span")
+    span = (last - first) if first is not None else 0.0
+    return min(span, samples + 1.0) if samples > 1 and len(times) else span
+
+
+def _percentiles(seconds: np.ndarray[Any, Any]) -> dict[str, float]:
+    if not len(seconds):
+        return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0}
+    p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
+    return {"p50": round(p50, 4), "p95": round(p95, 4), "p99": round(p99, 4), "max": round(float(seconds.max()), 4)}
+
+
+def _context(tokens: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Prompt and answer together, of accepted answers whose usage is known."""
+    totals = np.nan_to_num(tokens).sum(axis=1)[~np.isnan(tokens[:, 0])]
+    if not len(totals):
+        return {"mean": 0.0, "p95": 0.0, "max": 0}
+    return {
+        "mean": round(float(totals.mean()), 1), "p95": round(float(np.percentile(totals, 95)), 1), "max": int(totals.max()),
+    }  # fmt: skip
+
+
+def _concurrency(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
+    total, samples, most = reader.one("samples")
+    last = reader.one("last_sample")
+    bounds = [row for row in reader.all("bounds") if row[0] is not None]
+    bound_by = (last[3] if running and last is not None else None) or (bounds[0][0] if bounds else None)
+    return {
+        "now": int(last[2]) if running and last is not None else 0,
+        "mean": round(total / samples, 2) if samples else 0.0,
+        "max": int(most or 0),
+        "bound_by": bound_by,
+    }
+
+
+def _advice(reader: LedgerReader) -> list[str]:
+    """What the records themselves suggest."""
+    said = []
+    cut = sum(count for _, error, count, _, _ in reader.all("failed_units") if (error or "").startswith(Kind.TRUNCATED))
+    if cut:
+        said.append(f"{cut} answers were cut: raise model.max_tokens, or ask for less.")
+    return said
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 6) if whole else 0.0
+
+
+# -- failures
+
+
+def failures(path: Path) -> dict[str, Any]:
+    """The document of `failures --json`: what failed, was quarantined or rejected, by kind and message, most first."""
+    reader = LedgerReader(RunFolder(path).ledger)
+    try:
+        reader.snapshot()
+        groups = [
+            _group(reader, _STATUS[State(state)], as_text(error) or "", count, (low, high))
+            for state, error, count, low, high in reader.all("failed_units")
+        ]
+        groups += [
+            _group(reader, Status.REJECTED.value, as_text(error) or "", count, (low, high))
+            for error, count, low, high in reader.all("rejected_items")
+        ]
+    finally:
+        reader.close()
+    return {"groups": sorted(groups, key=lambda group: -int(group["count"]))}
+
+
+def _group(reader: LedgerReader, what: str, error: str, count: int, places: tuple[int, int]) -> dict[str, Any]:
+    kind, _, message = error.partition(": ")
+    names = [item_name(reader, place) for place in dict.fromkeys(places)]
+    return {"status": what, "kind": kind, "message": message, "count": count, "examples": names[:_EXAMPLES]}
+
+
+def item_name(reader: LedgerReader, seq: int) -> Any:
+    """How people know an item: its id field, else its number."""
+    _, number, name = reader.one("item_names", (seq,))
+    return number if name is None else orjson.loads(name)

@@ -1,0 +1,81 @@
+"""Opening what a run works with: its records, its index of hashes, its endpoint, the run whose answers it takes over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.answers.judge import AnswerJudge
+from headrace.endpoints.open import open_endpoint
+from headrace.errors import RunNotFoundError
+from headrace.ledger.dedupe import DedupeIndex
+from headrace.ledger.reader import LedgerReader
+from headrace.protocols import Endpoint
+from headrace.runs.intake import Reading, Stores
+from headrace.runs.job import Job
+from headrace.runs.registry import RunFolder, resolve, runs_folder, state_folder
+from headrace.runs.reuse import Reuse
+from headrace.sources.open import OpenedSource
+from headrace.sources.records import RecordPlaces, RecordsFile
+
+
+def open_stores(
+    folder: RunFolder, source: OpenedSource, reading: Reading, fingerprint: Sequence[dict[str, Any]], *, dedupe: bool
+) -> Stores:
+    """Open a run's stores where an earlier process left them: what was not committed is forgotten."""
+    records = RecordsFile(folder.records)
+    records.truncate(reading.records_length)
+    reader = LedgerReader(folder.ledger)
+    index = DedupeIndex(reader.hash_of, folder.path)
+    if not reading.done:
+        if reading.position is not None:
+            source.restore(fingerprint, reading.names)
+            source.seek(reading.position)
+        if dedupe:
+            for blob in reader.hashes():
+                index.load(blob)
+    return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, source.files), reader, index)
+
+
+def open_endpoint_of(job: Job, judge: AnswerJudge) -> Endpoint:
+    schema = judge.schema
+    return open_endpoint(
+        job.spec,
+        0,
+        base=job.base,
+        environ=os.environ,
+        response_format=schema.wire() if schema is not None else None,
+        strict_response_format=schema.strict() if schema is not None else None,
+    )
+
+
+def open_reuse(
+    run: str | None, job: Job, folder: RunFolder, judge: AnswerJudge, identity: str, numbers: tuple[int, int]
+) -> Reuse | None:
+    """The run that `--reuse` names; `last` is the job's newest other one, and none where there is none."""
+    if run is None:
+        return None
+    config, endpoint = numbers
+    found = _other_run(run, job, folder)
+    if found is None:
+        return None
+    return Reuse(found.ledger, judge, identity, config, endpoint, max_tokens=job.spec.model.max_tokens)
+
+
+def _other_run(run: str, job: Job, folder: RunFolder) -> RunFolder | None:
+    from headrace.runs.lifecycle import job_candidates  # noqa: PLC0415
+
+    if run == "last":
+        others = [
+            candidate.folder
+            for candidate in job_candidates(job, folder.path.parent)
+            if candidate.folder.path.resolve() != folder.path.resolve()
+        ]
+        return others[0] if others else None
+    root = runs_folder(job.base)
+    found = resolve(run, root.parent.parent if root.exists() else Path.cwd(), state_folder(os.environ))
+    if found.path.resolve() == folder.path.resolve():
+        raise RunNotFoundError(f"--reuse {run!a} names the run that goes on itself; name an earlier one.")
+    return found
