@@ -127,11 +127,11 @@ class ModelSpec(Section):
     route: Literal["chat", "completions", "responses", "embeddings"] = Field(
         "chat", description="Which route of the API is asked."
     )
-    temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="Sent when written.", strict=False)
+    temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="Sent when written.")
     max_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="The longest answer, in tokens. Sent when written.")
     extra: dict[str, Any] = Field(default_factory=dict, description="Anything else, passed through in the body.")
     weights: str | None = Field(None, description='A GGUF file, with url = "local".')
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Sent when written.", strict=False)
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Sent when written.")
     seed: int | None = Field(None, description="Sent when written.")
     stop: str | list[str] | None = Field(None, description="Sent when written.")
 
@@ -154,8 +154,8 @@ class EndpointSpec(Section):
     identity: str | None = Field(None, description="Who answers, for --reuse; by default host and path.")
     headers: dict[str, str] = Field(default_factory=dict, description="Headers sent with each request.")
     headers_env: dict[str, str] = Field(default_factory=dict, description="Headers whose values are environment variables.")
-    requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.", strict=False)
-    tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.", strict=False)
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
+    tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
     concurrency: Literal["auto"] | Annotated[int, Field(ge=1)] | ConcurrencySpec = Field(
         "auto", description="Requests in flight: a number, or auto."
     )
@@ -195,7 +195,7 @@ class LimitsSpec(Section):
     )
     unit_deadline: Duration = Field(3600.0, description="A unit that is not settled so long after its first send fails.")
     run_deadline: Duration | None = Field(None, description="Stop so long after the command's start.")
-    max_cost: Annotated[float, Field(gt=0)] | None = Field(None, description="USD.", strict=False)
+    max_cost: Annotated[float, Field(gt=0)] | None = Field(None, description="USD.")
     max_requests: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more requests than this.")
     max_total_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more tokens than this.")
     give_up_after: Duration = Field(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-
 from headrace.cli.parameters import Json, Run, found
 from headrace.cli.printing import columns, print_json, print_lines
 from headrace.observe.text import printable
+from headrace.runs.status import failures as failures_of
 
 _MESSAGE = 120
 _EXAMPLE = 40
@@ -14,8 +13,7 @@ _EXAMPLE = 40
 
 def failures(run: Run = None, json: Json = False) -> None:
     """Show what failed, was rejected or quarantined: grouped by kind and message, with examples."""
-    folder = found(run)
-    document = importlib.import_module("headrace.runs.status").failures(folder.path)
+    document = failures_of(found(run).path)
     if json:
         print_json(document)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from headrace.cli.printing import columns, print_json, print_lines, print_words
 from headrace.cli.summary import item_counts
 from headrace.errors import HeadraceError
 from headrace.runs.registry import RunFolder, list_runs, state_folder
+from headrace.runs.status import status as status_of
 
 Everywhere = Annotated[bool, typer.Option("--all", help="Also the runs in other folders that the user's registry knows.")]
 
@@ -36,7 +36,7 @@ def runs(everywhere: Everywhere = False, json: Json = False) -> None:
 def _entry(folder: RunFolder) -> dict[str, Any]:
     entry: dict[str, Any] = {"run": folder.id, "name": None, "state": "unreadable", "started": folder.started, "items": None}
     try:
-        status = importlib.import_module("headrace.runs.status").status(folder.path)
+        status = status_of(folder.path)
     except HeadraceError as error:  # one broken run hides none of the others
         return {**entry, "path": str(folder.path), "error": str(error)}
     entry |= {name: status[name] for name in ("name", "state", "items")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from headrace.cli.parameters import Json, Run, found
 from headrace.cli.printing import print_json, print_lines
 from headrace.cli.summary import item_counts, status_lines
+from headrace.runs.status import status as status_of
 
 _EVERY_S = 1.0
 Follow = Annotated[bool, typer.Option("--follow", help="Show it every second until the run ends.")]
@@ -21,22 +21,17 @@ Follow = Annotated[bool, typer.Option("--follow", help="Show it every second unt
 def status(run: Run = None, follow: Follow = False, json: Json = False) -> None:
     """Show where a run stands, also while it runs."""
     folder = found(run)
-    document = _follow(folder.path, silent=json) if follow else _read(folder.path)
+    document = _follow(folder.path, silent=json) if follow else status_of(folder.path)
     if json:
         print_json(document)
     else:
         print_lines(status_lines(document))
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = importlib.import_module("headrace.runs.status").status(folder)
-    return document
-
-
 def _follow(folder: Path, *, silent: bool) -> dict[str, Any]:
     """The document of the ended run. While it runs: redrawn in place on a terminal, else a line for each change."""
     shown = ""
-    while (document := _read(folder))["state"] == "running":
+    while (document := status_of(folder))["state"] == "running":
         if not silent and sys.stdout.isatty():
             lines = status_lines(document)
             print_lines(lines)

@@ -16,9 +16,11 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
     rate, latency, concurrency = status["rate"], status["latency_s"], status["concurrency"]
     code = f", exit code {status['exit_code']}" if status["exit_code"] is not None else ""
     reason = f" ({status['reason']})" if status["reason"] else ""
+    message = [("", str(status["message"]))] if status.get("message") else []
     rows = [
-        ("run", f"{status['run']}  {status['name']}"),
+        ("run", f"{status['run']}  {status['name'] or ''}".rstrip()),
         ("state", f"{status['state']}{reason}{code}"),
+        *message,
         ("items", item_counts(items) + ("" if status["input_complete"] else " (the input is not read to its end)")),
         ("requests", f"{requests['sent']:,} sent, {requests['retries']:,} retries{_by_kind(requests['by_kind'])}"),
         ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
@@ -45,7 +47,7 @@ def item_counts(items: Mapping[str, int]) -> str:
 def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) -> list[str]:
     """How a command's run ended, in a few lines."""
     items = status["items"]
-    lines = [f"{status['name']}: {status['state']}, {item_counts(items)} (run {status['run']})"]
+    lines = [f"{status['name'] or 'the run'}: {status['state']}, {item_counts(items)} (run {status['run']})"]
     if output is not None:
         lines.append(f"output: {output}")
     if items["failed"] or items["quarantined"] or items["rejected"]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from headrace.events import Progress
 from headrace.observe.wording import amounts, details, settled
 
-_BAR = 30
+_BAR = 20
 
 
 class LivePainter:

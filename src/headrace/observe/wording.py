@@ -43,7 +43,11 @@ def amounts(progress: Progress) -> str:
 
 def details(progress: Progress) -> str:
     """What happens at the moment; what is nothing is not mentioned."""
-    parts = [f"{progress.in_flight:,}/{progress.window:,} in flight"]
+    parts = []
+    if progress.paused_for_s is not None:
+        why = f": {progress.paused_why}" if progress.paused_why else ""
+        parts.append(f"paused for {duration(progress.paused_for_s)}{why}")
+    parts.append(f"{progress.in_flight:,}/{progress.window:,} in flight")
     if progress.in_flight and progress.oldest_in_flight_s >= 1:
         parts.append(f"oldest {duration(progress.oldest_in_flight_s)}")
     parts += [
@@ -60,10 +64,7 @@ def details(progress: Progress) -> str:
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:
         parts.append(f"{tokens:,} tokens")
-    if progress.paused_for_s is not None:
-        why = f": {progress.paused_why}" if progress.paused_why else ""
-        parts.append(f"paused for {duration(progress.paused_for_s)}{why}")
-    elif progress.bound_by is not None:
+    if progress.paused_for_s is None and progress.bound_by is not None:
         parts.append(f"bound by {progress.bound_by}")
     return printable(", ".join(parts), _LINE)
 

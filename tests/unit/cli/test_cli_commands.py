@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from headrace.cli import app
+from headrace.cli import failures as failures_module
+from headrace.cli import runs as runs_module
 from headrace.cli import status as status_module
 from headrace.errors import LedgerError
 from headrace.events import Warned
@@ -94,6 +96,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     (tmp_path / "job.toml").write_text(JOB, encoding="utf-8")
     pipeline = SimpleNamespace(execute=fake.execute, retry=fake.retry, RunOptions=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
+    for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
+        monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
     monkeypatch.setitem(sys.modules, "headrace.runs.status", fake)
     monkeypatch.setitem(sys.modules, "headrace.runs.export", fake)
     return fake
@@ -168,7 +172,7 @@ def test_runs_lists_also_one_that_cannot_be_read(
     def broken(folder: Path) -> dict[str, Any]:
         raise LedgerError("not a ledger")
 
-    monkeypatch.setattr(work, "status", broken)
+    monkeypatch.setattr(runs_module, "status_of", broken)
     assert app.invoke(["runs"]) == 0
     assert "not a ledger" in capsys.readouterr().out
 

@@ -59,7 +59,7 @@ def test_details_leave_out_what_is_nothing() -> None:
     busy = figures(retries=3, failed=1, prompt_tokens=1000, completion_tokens=200, oldest_in_flight_s=2.4, bound_by="endpoint")
     assert details(busy) == "4/8 in flight, oldest 2 s, 3 retries, 1 failed, 1,200 tokens, bound by endpoint"
     paused = figures(paused_for_s=12.0, paused_why="rate limited (429)", bound_by="rate")
-    assert details(paused) == "4/8 in flight, paused for 12 s: rate limited (429)"
+    assert details(paused) == "paused for 12 s: rate limited (429), 4/8 in flight"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(-1, "0 s"), (59.4, "59 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")])

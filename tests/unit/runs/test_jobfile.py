@@ -126,7 +126,9 @@ def test_a_file_that_is_not_utf8_or_not_there_is_refused(tmp_path: Path) -> None
         ({"model": {"max_tokens": "64"}}, "model.max_tokens", "'64'", "a whole number"),
         ({"input": {"dedupe": "yes"}}, "input.dedupe", "'yes'", "true or false"),
         ({"prompt": 3}, "prompt", "3", "a table"),
-        ({"endpoint": "http://h/v1"}, "endpoint", "'http://h/v1'", "a list"),
+        ({"endpoint": "http://h/v1"}, "endpoint", "'http://h/v1'", "a table"),
+        ({"model": {"temperature": True}}, "model.temperature", "true", "a number"),
+        ({"model": {"temperature": "0.5"}}, "model.temperature", "'0.5'", "a number"),
     ],
 )
 def test_a_wrong_value_is_told_with_key_found_and_allowed(sections: dict[str, Any], key: str, found: str, words: str) -> None:
