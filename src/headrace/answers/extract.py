@@ -39,10 +39,12 @@ class Extracted(Struct, frozen=True):
 class Fault(Struct, frozen=True):
     """Why there is no JSON value. The message may hold model output, not escaped yet.
 
+    `final`: the text is JSON in form and refused for what it holds, so that nothing else is to be looked for in it.
     `blank`: there is nothing at all outside the think blocks.
     """
 
     message: str
+    final: bool = False
     blank: bool = False
 
 
@@ -61,7 +63,7 @@ def parse(text: str) -> Extracted | Fault:
     if _LONG_NUMBER in raw.translate(_DIGITS):
         return _parse_slowly(text)
     # The compact text has as many colons as the one it was read from, unless a pair was lost: a duplicate key.
-    if b"\\u003" in raw:  # an escaped colon comes out as a plain one and would make up for a lost pair
+    if b"\\" in raw and b"\\u003" in raw:  # an escaped colon comes out as a plain one and would make up for a lost pair
         return _parse_slowly(text)
     if compact.count(b":") != raw.count(b":"):
         return _duplicate(text)
@@ -77,7 +79,7 @@ def extract(text: str, *, lenient: bool = False, strip_think: bool = True) -> Ex
     models speak.
     """
     found = _parse_fenced(text)
-    if isinstance(found, Extracted):
+    if isinstance(found, Extracted) or found.final:
         return found
     fault = found
     if strip_think or lenient:
@@ -94,7 +96,7 @@ def extract(text: str, *, lenient: bool = False, strip_think: bool = True) -> Ex
             found = parse(inner)
             if isinstance(found, Extracted):
                 return _repaired(found)
-    return _from_prose(text, fault) if lenient else fault
+    return _from_prose(text, fault) if lenient and not fault.final else fault
 
 
 def _parse_fenced(text: str) -> Extracted | Fault:
@@ -106,7 +108,9 @@ def _parse_fenced(text: str) -> Extracted | Fault:
     if peeled is None:
         return found
     inner = parse(peeled)
-    return _repaired(inner) if isinstance(inner, Extracted) else found
+    if isinstance(inner, Extracted):
+        return _repaired(inner)
+    return inner if inner.final else found
 
 
 def _repaired(found: Extracted) -> Extracted:
@@ -130,28 +134,38 @@ def _parse_slowly(text: str) -> Extracted | Fault:
     """What orjson refuses or would change: the same rules with the standard library's parser."""
     try:
         value = _DECODER.decode(text)
-        compact = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        compact = compact_text(value)
     except RecursionError:
-        return Fault("nested too deeply")
+        return Fault("nested too deeply", final=True)
     except json.JSONDecodeError as error:
         return Fault(f"{error.msg} at character {error.pos + 1}" if text.strip() else "no text")
-    except ValueError as error:
+    except ValueError as error:  # NaN, an infinity, thousands of digits
         return Fault(str(error).partition(";")[0])
-    if _is_too_deep(value, compact):
-        return Fault("nested too deeply")
+    if compact is None:
+        return Fault("nested too deeply", final=True)
     escaped = len(_ESCAPED_COLON.findall(text)) if "\\u003" in text else 0
     if compact.count(":") != text.count(":") + escaped:
         return _duplicate(text)
     return Extracted(value, compact)
 
 
-def _is_too_deep(value: Any, compact: str) -> bool:
-    if compact.count("[") + compact.count("{") <= MAX_DEPTH:
-        return False
+def compact_text(value: Any) -> str | None:
+    """Compact JSON text; None for more than 500 levels. Raises ValueError for an infinity, which orjson writes as null."""
+    try:
+        compact = orjson.dumps(value)
+        if b"null" not in compact:
+            return compact.decode()
+    except TypeError:  # a lone surrogate, an integer beyond 64 bits, or deeper than orjson writes
+        if isinstance(value, dict | list) and _is_too_deep(value):
+            return None
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _is_too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
-        level = [part for parts in inner for part in parts]
+    for _ in range(MAX_DEPTH):
+        contents = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [part for content in contents for part in content if part and isinstance(part, dict | list)]
         if not level:
             return False
     return True
@@ -163,8 +177,8 @@ def _duplicate(text: str) -> Fault:
         if len(text) <= NAMED_UP_TO:
             json.loads(text, strict=False, object_pairs_hook=_distinct)
     except KeyError as error:
-        return Fault(f"duplicate key {error.args[0]!r} in an object")
-    return Fault("duplicate key in an object")
+        return Fault(f"duplicate key {error.args[0]!r} in an object", final=True)
+    return Fault("duplicate key in an object", final=True)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> None:
@@ -227,6 +241,9 @@ def _segments(text: str) -> Iterator[str]:
     start = 0
     fence: str | None = None
     wanted = True
+    if "```" not in text and "~~~" not in text:
+        yield text
+        return
     for count, line in enumerate(_FENCE_LINE.finditer(text)):
         if count >= MAX_FENCES:
             return

@@ -6,8 +6,8 @@ from typing import Any
 
 from headrace import canon
 from headrace.answers.excerpt import excerpt
-from headrace.answers.extract import Extracted, Fault, extract, parse
-from headrace.answers.schema import LABEL, AnswerSchema
+from headrace.answers.extract import Extracted, Fault, compact_text, extract, parse
+from headrace.answers.schema import LABEL, WHOLE, AnswerSchema
 from headrace.answers.think import without_think
 from headrace.errors import SpecError
 from headrace.spec import JobSpec
@@ -30,12 +30,13 @@ class AnswerJudge:
     def __init__(self, spec: JobSpec) -> None:
         answer = spec.answer
         self.schema = AnswerSchema.of(spec)
-        self._labels = frozenset(self.schema.labels or ()) if self.schema is not None else frozenset()
+        labels = self.schema.labels if self.schema is not None else None
+        self._labels = {label: canon.encode(label).decode() for label in labels or ()}
         if answer.field is not None and self.schema is None:
             raise SpecError("answer.field needs answer.schema: a plain text has no fields", key="answer.field")
         if answer.field is not None and self._labels and answer.field != LABEL:
             raise SpecError('answer.field cannot stand beside answer.labels, whose only field is "label"', key="answer.field")
-        self._field = LABEL if self._labels else answer.field
+        self._field = None if self._labels else answer.field
         self._lenient = answer.extract == "lenient"
         self._strip_think = answer.strip_think
         self._from_reasoning = answer.from_reasoning == "if_valid" and self.schema is not None
@@ -121,7 +122,7 @@ class AnswerJudge:
         if self._labels and not (isinstance(found, Extracted) and isinstance(found.value, dict)):
             bare = self._bare_label(content, found)
             if bare is not None:
-                return Answer(canon.encode(bare).decode(), (*notes, Note.REPAIRED))
+                return Answer(bare, (*notes, Note.REPAIRED))
         if isinstance(found, Fault):
             return _failure(reply, Kind.EMPTY if found.blank else Kind.INVALID_JSON, found.message)
         mismatch = schema.fault(found.value, is_large=len(found.text) > LARGE_CHARS)
@@ -129,22 +130,24 @@ class AnswerJudge:
             return _failure(reply, Kind.SCHEMA_MISMATCH, mismatch)
         if found.repaired:
             notes = (*notes, Note.REPAIRED)
+        value = found.value
+        if self._labels:
+            return Answer(self._labels[value[LABEL]], notes)
         if self._field is None:
             return Answer(found.text, notes)
-        value = found.value
         if not isinstance(value, dict) or self._field not in value:
-            return _failure(reply, Kind.SCHEMA_MISMATCH, f"(the whole answer): required: the answer has no field {self._field!r}")
-        return Answer(canon.encode(value[self._field]).decode(), notes)
+            return _failure(reply, Kind.SCHEMA_MISMATCH, f"{WHOLE}: required: the answer has no field {self._field!r}")
+        return Answer(compact_text(value[self._field]), notes)
 
     def _bare_label(self, content: str, found: Extracted | Fault) -> str | None:
-        """A label without the object around it: what servers without schema support answer."""
+        """The JSON text of a label without the object around it: what servers without schema support answer."""
         if isinstance(found, Extracted) and isinstance(found.value, str):
             text = found.value
         else:
             outside = without_think(content) if self._strip_think else None
             text = content if outside is None else outside
         text = text.strip()
-        return text if text in self._labels else None
+        return self._labels.get(text)
 
 
 def _failure(reply: Reply, kind: Kind, message: str) -> Failure:

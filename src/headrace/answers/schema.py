@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import jsonschema_rs
 
+from headrace import canon
 from headrace.answers.excerpt import excerpt
 from headrace.errors import SpecError
 from headrace.spec import JobSpec
@@ -14,10 +16,27 @@ from headrace.spec import JobSpec
 WIRE_NAME = "answer"
 LABEL = "label"
 KEY = "answer.schema"
+WHOLE = "(the whole answer)"  # for people; as a JSON pointer it is the empty text
 
 # Where a schema holds further schemas. What stands elsewhere (enum, const, examples) is data and is not looked into.
-_ONE = ("additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedProperties")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SCHEMAS = frozenset(
+    {
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "oneOf",
+        "prefixItems",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
 _TABLES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _DROPPED = frozenset({"default", "$schema"})
 
@@ -33,12 +52,13 @@ class AnswerSchema:
         self.schema = schema
         self.labels = labels
         try:
+            canon.canonical(schema)  # the unit's hash covers it; TOML may hold dates and NaN
             validator = jsonschema_rs.validator_for(schema, retriever=_refuse_remote)
             terse = jsonschema_rs.validator_for(schema, retriever=_refuse_remote, mask="the value")
         except jsonschema_rs.ValidationError as error:
             place = _pointer(error.instance_path)
             _refuse(f"at {place}: {error.message}" if place else error.message)
-        except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             _refuse(str(error))
         self._is_valid: Callable[[Any], bool] = validator.is_valid
         self._validate: Callable[[Any], None] = validator.validate
@@ -67,17 +87,20 @@ class AnswerSchema:
         Of a value that `is_large` nothing is repeated: the message would be as long as the value.
         """
         try:
-            if self._is_valid(value):
-                return None
-        except ValueError:  # a lone surrogate: valid JSON, but the validator speaks UTF-8 only
-            value = _without_surrogates(value)
+            return None if self._is_valid(value) else self._told(value, is_large=is_large)
+        except UnicodeEncodeError:  # a lone surrogate: valid JSON, but the validator speaks UTF-8 only
+            return self._told(_without_surrogates(value), is_large=is_large)
+
+    def _told(self, value: Any, *, is_large: bool) -> str | None:
         try:
             (self._validate_tersely if is_large else self._validate)(value)
         except jsonschema_rs.ValidationError as error:
-            pointer = excerpt(_pointer(error.instance_path) or "(the whole answer)", 120)
+            pointer = excerpt(_pointer(error.instance_path) or WHOLE, 120)
             return excerpt(f"{pointer}: {error.kind.name}: {excerpt(error.message)}")
-        except ValueError:  # too deep to be told
-            return None if self._is_valid(value) else "(the whole answer): the value does not match the schema"
+        except UnicodeEncodeError:
+            raise
+        except ValueError:  # too deep for its message
+            return None if self._is_valid(value) else f"{WHOLE}: the value does not match the schema"
         return None
 
     def wire(self) -> dict[str, Any]:
@@ -102,20 +125,21 @@ def _strict(schema: Any) -> Any:
         return schema
     strict: dict[str, Any] = {}
     for name, value in schema.items():
-        if name in _DROPPED:
-            continue
-        if name in _TABLES and isinstance(value, dict):
-            value = {key: _strict(part) for key, part in value.items()}
-        elif name in _LISTS and isinstance(value, list):
-            value = [_strict(part) for part in value]
-        elif name in _ONE:
-            value = _strict(value)
-        strict["anyOf" if name == "oneOf" and "anyOf" not in schema else name] = value
+        if name not in _DROPPED:
+            strict["anyOf" if name == "oneOf" and "anyOf" not in schema else name] = _strict_part(name, value)
     kind = schema.get("type")
     if kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema:
         strict["additionalProperties"] = False
         strict["required"] = list(strict.setdefault("properties", {}))
     return strict
+
+
+def _strict_part(name: str, value: Any) -> Any:
+    if name in _TABLES and isinstance(value, dict):
+        return {key: _strict(part) for key, part in value.items()}
+    if name in _SCHEMAS:
+        return [_strict(part) for part in value] if isinstance(value, list) else _strict(value)
+    return value
 
 
 def _refuse_remote(uri: str) -> NoReturn:
@@ -132,11 +156,6 @@ def _pointer(path: list[str | int]) -> str:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """The value with U+FFFD for lone surrogates, as long as before in characters. Depth is bounded by the parser."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_without_surrogates(part) for part in value]
-    if isinstance(value, dict):
-        return {_without_surrogates(name): _without_surrogates(part) for name, part in value.items()}
-    return value
+    """The value with U+FFFD for lone surrogates, by way of its text: recursion stays out of Python, whatever the depth."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace import canon
 from headrace.errors import SpecError
 from headrace.spec import JobSpec
 
@@ -22,6 +23,10 @@ class BodyTemplate:
         for name in spec.model.extra:
             _refuse_second_place(name, spec)
         self._spec = spec
+        try:
+            canon.canonical(spec.model.extra)
+        except (TypeError, ValueError):
+            raise SpecError("model.extra holds a value that JSON cannot hold (a date, NaN)", key="model.extra") from None
 
     def fields(self) -> dict[str, Any]:
         """The body's fields that are equal for all units and endpoints: sampling keys as far as written, then `model.extra`.
