@@ -37,7 +37,7 @@ class DedupeIndex:
     """Answers "seen earlier?" for the 16-byte hashes of units, in the order in which the units were met.
 
     The latest units are kept whole. Older ones are kept as sorted runs of the hash's first 8 bytes with their sequence
-    numbers, merged so that a run is at most half of the one before it; a bitmap in front of the runs lets most new units
+    numbers, merged so that a run is at most a quarter of the one before it; a bitmap in front of the runs lets most new units
     pass without a search. A hit in a run is confirmed by `full_hashes`, which gets sequence numbers and answers with their
     16-byte hashes in the same order, so that two units with equal prefixes are never merged. It is asked only about units
     that lie at least `sizes.recent` units back, or were loaded: those have to be readable in the ledger by then.
@@ -175,7 +175,7 @@ class DedupeIndex:
         self._filter.add(new.prefixes, self._runs)
         merging = [new]
         size = len(new)
-        while self._runs and len(self._runs[-1]) < 6 * size:
+        while self._runs and len(self._runs[-1]) < 4 * size:
             merging.append(self._runs.pop())
             size += len(merging[-1])
         if len(merging) > 1:

@@ -139,12 +139,12 @@ def test_large_runs_live_in_nameless_files_and_answer_the_same(
     known = Known()
     index = DedupeIndex(known, tmp_path if folder else None, DedupeSizes(recent=50, on_disk=200))
     rng = np.random.default_rng(1)
-    blob = rng.bytes(3000 * 16)
+    blob = rng.bytes(6000 * 16)
     units = [blob[at : at + 16] for at in range(0, len(blob), 16)]
-    for at in range(0, 3000, 37):
+    for at in range(0, 6000, 37):
         known.enter(index, units[at : at + 37])
     assert list(tmp_path.iterdir()) == []
-    assert known.enter(index, units) == list(range(3000))
+    assert known.enter(index, units) == list(range(6000))
     assert any(run._mapping is not None for run in index._runs) == folder
     assert len(index._runs) < 8
     index.close()

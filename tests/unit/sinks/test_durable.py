@@ -6,13 +6,16 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import OutputError
-from headrace.sinks.durable import ReplacedFile
+from headrace.sinks.csv import CsvSink
+from headrace.sinks.durable import ReplacedFile, mapped
 from headrace.sinks.parquet import ParquetSink
 from headrace.sinks.row import OutputRow
 
@@ -80,6 +83,34 @@ def test_parquet_on_a_full_disk_ends_with_one_error_and_no_file(tmp_path: Path, 
     monkeypatch.setattr(sink._writer, "close", full)
     sink.abort()
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("sink", [lambda path: CsvSink(path, ["a"]), lambda path: ParquetSink(path, {})])
+def test_a_table_whose_first_bytes_are_refused_leaves_no_file(
+    sink: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def full_file(file: ReplacedFile, data: bytes) -> None:
+        with mapped(file.path):
+            full()
+
+    monkeypatch.setattr(ReplacedFile, "write", full_file)
+    monkeypatch.setattr(pq, "ParquetWriter", full)
+    with pytest.raises(OutputError, match="No space left"):
+        sink(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_another_users_process_counts_as_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_ours(process: int, signal: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "kill", not_ours)
+    (tmp_path / "out.jsonl.tmp-5").touch()
+    ReplacedFile(tmp_path / "out.jsonl").discard()
+    assert names(tmp_path) == ["out.jsonl.tmp-5"]
 
 
 def test_a_refused_folder_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
