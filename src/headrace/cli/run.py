@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Annotated
 
@@ -43,8 +42,9 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
             "`run --dry-run` is not served by this release", key="--dry-run", found="--dry-run", allowed="without it"
         )
     loaded = load_job(job, overrides or ())
-    pipeline = importlib.import_module("headrace.runs.pipeline")
-    options = pipeline.RunOptions(run_dir=run_dir, new=new, reuse=reuse)
+    from headrace.runs.pipeline import RunOptions, execute  # noqa: PLC0415 (help and refusals do not pay for the engine)
+
+    options = RunOptions(run_dir=run_dir, new=new, reuse=reuse)
     with observers(quiet=quiet) as watching:
-        result = run_until_complete(pipeline.execute(loaded, options, watching))
+        result = run_until_complete(execute(loaded, options, watching))
     end(result, json=json, quiet=quiet)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Annotated
 
 import typer
 
 from headrace.cli.parameters import Run, found
 from headrace.cli.printing import print_json
+from headrace.runs.status import show as show_of
 
 
 def show(run: Run = None, json: Annotated[bool, typer.Option("--json", help="The same: it is always JSON.")] = False) -> None:  # noqa: ARG001
     """Print the archived configuration and figures of a run, as one JSON document."""
-    folder = found(run)
-    print_json(importlib.import_module("headrace.runs.status").show(folder.path))
+    print_json(show_of(found(run).path))

@@ -14,6 +14,7 @@ import pytest
 from headrace.cli import app
 from headrace.cli import failures as failures_module
 from headrace.cli import runs as runs_module
+from headrace.cli import show as show_module
 from headrace.cli import status as status_module
 from headrace.errors import LedgerError
 from headrace.events import Warned
@@ -98,7 +99,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
     for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
         monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
-    monkeypatch.setitem(sys.modules, "headrace.runs.status", fake)
+    monkeypatch.setattr(show_module, "show_of", fake.show)
     monkeypatch.setitem(sys.modules, "headrace.runs.export", fake)
     return fake
 
