@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import orjson
-from msgspec import Struct
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder as JSONDecoder
 
 from headrace.answers.think import without_think
 
@@ -19,8 +20,7 @@ MAX_FENCES = 1000
 NAMED_UP_TO = 100_000  # characters of a text in which the duplicate key is looked for, to name it
 
 _BLANK = " \t\r\n\ufeff\xa0"
-_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
-_LONG_NUMBER = b"0" * 19  # orjson turns integers beyond 64 bits into floats
+_decode = JSONDecoder().decode  # of the fast parsers the one that keeps integers beyond 64 bits
 _ESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*\\u003[aA]")
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
 _JSON_TAGS = frozenset({"", "json", "jsonc", "json5", "application/json"})
@@ -55,17 +55,14 @@ def parse(text: str) -> Extracted | Fault:
     NaN and infinities (a number that becomes one too), duplicate keys, trailing text, more than 500 levels.
     """
     try:
-        raw = text.encode()
-        value = orjson.loads(raw)
+        value = _decode(text)
         compact = orjson.dumps(value)
-    except (ValueError, TypeError):  # orjson.dumps says TypeError to what is deeper than it writes
-        return _parse_slowly(text)
-    if _LONG_NUMBER in raw.translate(_DIGITS):
+    except (DecodeError, RecursionError, ValueError, TypeError):
+        return _parse_slowly(text)  # it says what is wrong, or reads and writes what these two refuse
+    if "\\" in text and "\\u003" in text:  # an escaped colon comes out as a plain one and would make up for a lost pair
         return _parse_slowly(text)
     # The compact text has as many colons as the one it was read from, unless a pair was lost: a duplicate key.
-    if b"\\" in raw and b"\\u003" in raw:  # an escaped colon comes out as a plain one and would make up for a lost pair
-        return _parse_slowly(text)
-    if compact.count(b":") != raw.count(b":"):
+    if compact.count(b":") != text.count(":"):
         return _duplicate(text)
     return Extracted(value, compact.decode())
 
@@ -131,7 +128,7 @@ def _unfenced(text: str) -> str | None:
 
 
 def _parse_slowly(text: str) -> Extracted | Fault:
-    """What orjson refuses or would change: the same rules with the standard library's parser."""
+    """What the fast parsers refuse: the same rules with the standard library's parser."""
     try:
         value = _DECODER.decode(text)
         compact = compact_text(value)
