@@ -14,7 +14,14 @@ from headrace.runs.job import Job
 from headrace.runs.jobfaults import fault, shown
 from headrace.runs.jobrules import check_rules, refuse_unserved_tables
 from headrace.runs.jobsecrets import refuse_secrets
-from headrace.runs.jobtext import apply_overrides, read_tables, read_text, refuse_foreign_values, without_nulls
+from headrace.runs.jobtext import (
+    apply_overrides,
+    read_tables,
+    read_text,
+    refuse_broken_text,
+    refuse_foreign_values,
+    without_nulls,
+)
 from headrace.spec import JobSpec
 
 
@@ -24,6 +31,7 @@ def load_job(path: Path, overrides: Sequence[str] = ()) -> Job:
     Paths in it are relative to the file's folder. `prompt.user_file` and an `answer.schema` that is a file are read and stand
     in the spec as text and table, so that its content hash follows theirs. Raises SpecError; nothing is written or sent.
     """
+    refuse_broken_text(str(path.absolute()), "the job file's path")
     tables = read_tables(path)
     tables.setdefault("name", path.stem)
     real = path.resolve()
@@ -44,6 +52,7 @@ def _spec(tables: dict[str, Any], base: Path, overrides: Sequence[str]) -> JobSp
     refuse_foreign_values(tables)
     refuse_secrets(tables)
     tables = _inlined(tables, base)
+    refuse_foreign_values(tables)
     refuse_unserved_tables(tables)
     if isinstance(tables.get("endpoint"), dict):
         tables["endpoint"] = [tables["endpoint"]]

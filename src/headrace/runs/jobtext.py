@@ -85,11 +85,23 @@ def apply_overrides(tables: dict[str, Any], overrides: Sequence[str]) -> dict[st
 
 
 def refuse_foreign_values(value: Any, key: str = "") -> None:
-    """Raise SpecError for what JSON cannot hold: dates, NaN, infinities, nesting without end."""
+    """Raise SpecError for what the archive's JSON cannot hold: dates, NaN, infinities, integers beyond 64 bits, text that is
+    no Unicode, nesting without end.
+    """
     try:
         _refuse(value, key)
     except RecursionError:
         raise SpecError(f"{key or 'the job file'}: nested too deeply") from None
+
+
+def refuse_broken_text(text: str, key: str) -> None:
+    """Raise SpecError for lone surrogates: bytes of the command line or of a file name that were no UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            where = key or "the job file"
+            raise SpecError(f"{where}: found text that is not Unicode", key=key or None, allowed="UTF-8") from None
 
 
 def _refuse(value: Any, key: str) -> None:
@@ -97,10 +109,15 @@ def _refuse(value: Any, key: str) -> None:
         for name, part in value.items():
             if not isinstance(name, str):
                 raise SpecError(f"{key or 'the job file'}: a key is not text", key=key or None, allowed="keys that are text")
+            refuse_broken_text(name, key)
             _refuse(part, f"{key}.{name}" if key else name)
     elif isinstance(value, list | tuple):
         for part in value:
             _refuse(part, key)
+    elif isinstance(value, str):
+        refuse_broken_text(value, key)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise SpecError(f"{key}: found an integer beyond 64 bits", key=key, found="a larger integer", allowed="64 bits")
     elif isinstance(value, dt.date | dt.time):
         raise SpecError(f"{key}: found a date; put quotes around it", key=key, found="a date", allowed="text in quotes")
     elif isinstance(value, float) and not math.isfinite(value):

@@ -98,6 +98,21 @@ def test_unusable_yaml_is_one_line(tmp_path: Path, text: str, words: str) -> Non
     assert "sk-secret" not in str(caught.value)
 
 
+def test_yaml_merges_tables(tmp_path: Path) -> None:
+    text = (
+        json.dumps({name: part for name, part in JOB.items() if name != "output"})[:-1]
+        + ', "output": {<<: {path: a.jsonl, details: true}, path: b.jsonl}}'
+    )
+    (tmp_path / "j.yaml").write_text(text, encoding="utf-8")
+    spec = load_job(tmp_path / "j.yaml").spec
+    assert (spec.output.path, spec.output.details) == ("b.jsonl", True)
+
+
+def test_a_path_that_is_no_unicode_is_refused_in_one_line() -> None:
+    with pytest.raises(SpecError, match="not Unicode"):
+        load_job(Path("/nowhere/\udcff.toml"))
+
+
 def test_unusable_toml_says_the_line(tmp_path: Path) -> None:
     (tmp_path / "j.toml").write_text("a = \n", encoding="utf-8")
     with pytest.raises(SpecError, match="line 1"):
@@ -278,6 +293,8 @@ def test_what_is_not_served_yet_may_stand_at_its_default() -> None:
         ({"endpoint": {"url": "http://h/v 1"}}, "endpoint.url"),
         ({"endpoint": {"api_key_env": "A", "api_key_file": "b"}}, "endpoint.api_key_file"),
         ({"model": {"extra": {"a": float("nan")}}}, "model.extra.a"),
+        ({"model": {"extra": {"a": [2**70]}}}, "model.extra.a"),
+        ({"prompt": {"user": "\udcff"}}, "prompt.user"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(sections: dict[str, Any], key: str) -> None:
