@@ -11,9 +11,13 @@ import aiohttp
 import jsonschema_rs
 import orjson
 import pytest
+import uvloop
 
 from headrace.errors import SpecError
 from headrace.testing.sim import Rule, SimOptions, SimServer
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 SCHEMA = {
     "type": "object",
@@ -51,13 +55,14 @@ class Client:
             return await reply.json()
 
 
-def with_sim(use: Callable[[Client], Awaitable[None]], **options: Any) -> None:
+def with_sim(use: Callable[[Client], Awaitable[None]], *, loop: Loop = asyncio.new_event_loop, **options: Any) -> None:
     async def life() -> None:
         connector = aiohttp.TCPConnector(limit=0)
         async with SimServer(SimOptions(**options)) as sim, aiohttp.ClientSession(connector=connector) as http:
             await use(Client(sim, http))
 
-    asyncio.run(life())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(life())
 
 
 def test_a_chat_is_answered_as_openai_does():
@@ -231,14 +236,15 @@ def test_a_prompt_that_fails_once_is_answered_the_second_time():
     with_sim(use, fail_once_rate=1)
 
 
-def test_a_reset_connection_is_reset():
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_reset_connection_is_reset(loop: Loop):
     async def use(client: Client) -> None:
         with pytest.raises(aiohttp.ClientOSError, match="reset"):
             await client.chat()
         assert client.sim.stats.by_action == {"reset": 1}
         assert (client.sim.stats.in_flight, client.sim.stats.aborted_by_client) == (0, 0)
 
-    with_sim(use, reset_rate=1)
+    with_sim(use, loop=loop, reset_rate=1)
 
 
 def test_a_request_that_hangs_is_counted_as_aborted_once_the_client_leaves():
@@ -253,7 +259,8 @@ def test_a_request_that_hangs_is_counted_as_aborted_once_the_client_leaves():
     with_sim(use, hang_rate=1)
 
 
-def test_a_client_that_leaves_frees_its_slot_and_its_place_in_the_queue():
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_client_that_leaves_frees_its_slot_and_its_place_in_the_queue(loop: Loop):
     async def use(client: Client) -> None:
         waiting = [asyncio.create_task(client.chat(f"slow {n}")) for n in range(3)]
         await until(lambda: client.sim.stats.in_flight == 3)
@@ -264,7 +271,7 @@ def test_a_client_that_leaves_frees_its_slot_and_its_place_in_the_queue():
         assert client.sim.stats.aborted_by_client == 3
         assert (await client.chat("quick")).status == 200
 
-    with_sim(use, slots=1, script=(Rule(match="slow", delay_s=0),), decode_ms_per_token=200)
+    with_sim(use, loop=loop, slots=1, decode_ms_per_token=100)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -374,12 +381,13 @@ def test_what_was_asked_is_counted_and_can_be_reset():
     with_sim(use)
 
 
-def test_connections_above_the_bound_are_reset():
+@pytest.mark.parametrize("loop", LOOPS)
+def test_connections_above_the_bound_are_reset(loop: Loop):
     async def use(client: Client) -> None:
         results = await asyncio.gather(*[client.chat(f"record {n}") for n in range(10)], return_exceptions=True)
         assert sum(isinstance(result, aiohttp.ClientConnectionError) for result in results) == 6
 
-    with_sim(use, max_sockets=4, latency_ms=100)
+    with_sim(use, loop=loop, max_sockets=4, latency_ms=100)
 
 
 def test_bytes_that_are_no_http_get_a_400_and_the_door():

@@ -123,8 +123,9 @@ class _Maker:
         pattern = schema.get("pattern")
         if isinstance(pattern, str):
             return self._matching(pattern, least, most)
-        if schema.get("format") in FORMATS:
-            return FORMATS[schema["format"]]
+        form = schema.get("format")
+        if isinstance(form, str) and form in FORMATS:
+            return FORMATS[form]
         text = self._word.ljust(least, "x")
         return text if most is None else text[: int(most)]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jsonschema_rs
-import orjson
 
 from headrace import canon
 from headrace.testing.instances import NoInstanceError, instance
@@ -92,7 +91,7 @@ def _by_schema(laws: Laws, prompt: Prompt, schema: Any, label: str | None) -> st
     try:
         made = instance(schema, word=label or prompt.key.hex(), choose=choose)
         _validators(schema).validate(made)
-    except (NoInstanceError, ValueError) as error:
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
         reason = str(error) if isinstance(error, NoInstanceError) else "its keywords are beyond a simulated answer"
         raise UnansweredError(f"no answer can be made by this schema: {reason}") from None
     return canon.encode(made).decode()
@@ -132,7 +131,7 @@ class _Validators:
         self._kept: dict[bytes, Any] = {}
 
     def __call__(self, schema: Any) -> Any:
-        key = orjson.dumps(schema)
+        key = canon.encode(schema)
         found = self._kept.get(key)
         if found is None:
             found = jsonschema_rs.validator_for(schema, retriever=_refuse)

@@ -45,7 +45,7 @@ def test_a_rule_used_up_leaves_the_request_to_the_next():
         ({"delay_s": -1}, "delay_s"),
         ({"headers": {"x": "a\r\nevil: 1"}}, "one line"),
         ({"headers": {"bad name": "x"}}, "headers"),
-        ({"stauts": 500}, "stauts"),
+        ({"colour": 500}, "colour"),
     ],
 )
 def test_impossible_rules_are_refused(wrong: dict[str, Any], says: str):
