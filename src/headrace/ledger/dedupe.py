@@ -6,7 +6,6 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -101,20 +100,20 @@ class DedupeIndex:
     def load(self, hashes: bytes | Iterable[bytes], first_seq: int | None = None) -> None:
         """Enter units that the ledger holds already, in order of sequence number; they are trusted to be distinct.
 
-        Numbered as in `add`. Where the ledger's numbers have gaps, each stretch is loaded by a call of its own.
+        Single hashes or blobs of many, however large or small. Numbered as in `add`: where the ledger's numbers have gaps,
+        each stretch is loaded by a call of its own.
         """
         self._next = self._start(first_seq, 0)
-        if self._young or self._old:
-            self._retire()
-            self._retire()
-        pieces = [hashes] if isinstance(hashes, bytes) else _blobs(hashes)
-        for piece in pieces:
-            for at in range(0, len(piece), _LOAD_BATCH * HASH_BYTES):
-                blob = _blob(piece[at : at + _LOAD_BATCH * HASH_BYTES])
-                count = len(blob) // HASH_BYTES
-                self._start(None, count)
-                self._push(_prefixes(blob), np.arange(self._next, self._next + count, dtype=np.uint32))
-                self._next += count
+        for blob in _gathered([hashes] if isinstance(hashes, bytes) else hashes):
+            count = len(blob) // HASH_BYTES
+            first = self._start(None, count)
+            if count < self._sizes.recent:  # too few for a run of their own
+                self._young.update(zip(np.frombuffer(blob, dtype=_WHOLE).tolist(), range(first, first + count), strict=True))
+                if len(self._young) >= self._sizes.recent:
+                    self._retire()
+            else:
+                self._push(_prefixes(blob), np.arange(first, first + count, dtype=np.uint32))
+            self._next = first + count
 
     def close(self) -> None:
         """Give memory and files back. The index is empty afterwards."""
@@ -312,7 +311,17 @@ def _blob(hashes: bytes | Sequence[bytes]) -> bytes:
     return blob
 
 
-def _blobs(hashes: Iterable[bytes]) -> Iterator[bytes]:
-    rest = iter(hashes)
-    while some := list(islice(rest, _LOAD_BATCH)):
-        yield b"".join(some)
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same hashes in blobs of at most `_LOAD_BATCH`."""
+    limit = _LOAD_BATCH * HASH_BYTES
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= limit:
+            whole = _blob(held)
+            yield from (whole[at : at + limit] for at in range(0, size, limit))
+            held, size = [], 0
+    if held:
+        yield _blob(held)

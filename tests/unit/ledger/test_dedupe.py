@@ -131,6 +131,23 @@ def test_loading_after_adding_keeps_both() -> None:
     assert known.enter(index, [b"d" * 16, b"a" * 16, b"e" * 16]) == [3, 0, -1]
 
 
+@pytest.mark.parametrize("size", [1, 3, 10, 64, 100])
+def test_loading_in_pieces_of_any_size_gives_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedupe, "_LOAD_BATCH", 20)
+    rng = random.Random(size)
+    units = [rng.randbytes(16) for _ in range(100)]
+    known = Known()
+    known.hashes = dict(enumerate(units))
+    blobs = [b"".join(units[at : at + size]) for at in range(0, 100, size)]
+    for calls in ([blobs], blobs):
+        index = DedupeIndex(known, None, DedupeSizes(recent=8))
+        for call in calls:
+            index.load(call)
+        assert len(index) == index.next_seq == 100
+        assert known.enter(index, [*units, b"new" + bytes(13)]) == [*range(100), -1]
+        known.hashes.pop(100)
+
+
 @pytest.mark.parametrize("folder", [True, False])
 def test_large_runs_live_in_nameless_files_and_answer_the_same(
     tmp_path: Path, folder: bool, monkeypatch: pytest.MonkeyPatch
@@ -153,8 +170,6 @@ def test_large_runs_live_in_nameless_files_and_answer_the_same(
 
 def test_a_folder_that_cannot_hold_the_index_is_a_disk_error(tmp_path: Path) -> None:
     index = DedupeIndex(Known(), tmp_path / "missing", DedupeSizes(recent=2, on_disk=4))
-    batch = [os.urandom(16) for _ in range(10)]
-    index.add(batch)
-    index.add([])
+    index.load([os.urandom(16) for _ in range(10)])
     with pytest.raises(DiskError, match="cannot keep the dedupe index"):
         index.load([os.urandom(16) for _ in range(10)])
