@@ -1,0 +1,51 @@
+"""Where requests go: the route joined to the endpoint's URL, and what of it may be shown."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from headrace.endpoints.redact import shown_url
+from headrace.errors import SpecError
+
+ROUTES = {"chat": "/chat/completions", "completions": "/completions"}
+
+
+class Address(Struct, frozen=True):
+    """Where requests go. `url` holds query values and is never shown; `shown` may be."""
+
+    url: str
+    shown: str
+    host: str
+    place: str
+    userinfo: str | None
+    query: str
+
+
+def read_address(url: str, route: str) -> Address:
+    """Join the route to `endpoint.url`. Raises SpecError."""
+    parts = _split(url)
+    path = parts.path.rstrip("/")
+    for suffix in ROUTES.values():
+        if path.endswith(suffix):
+            raise SpecError(f"endpoint.url: leave out {suffix}; headrace adds it", key="endpoint.url", found=shown_url(url))
+    if route not in ROUTES:
+        raise SpecError(f'model.route = "{route}" is not served by an http endpoint', key="model.route")
+    userinfo, _, netloc = parts.netloc.rpartition("@")
+    full = urlunsplit((parts.scheme, netloc, path + ROUTES[route], parts.query, ""))
+    shown = f"{parts.scheme}://{netloc}{path}"
+    host = (parts.hostname or "").lower()
+    return Address(full, shown, host, f"{netloc.lower()}{path}", unquote(userinfo) or None, parts.query)
+
+
+def _split(url: str) -> SplitResult:
+    wrong = 'endpoint.url must be "http://host/v1" or "https://host/v1"'
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url.strip():
+        raise SpecError(wrong, key="endpoint.url", allowed="http(s)://host/v1")
+    return parts

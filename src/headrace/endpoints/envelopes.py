@@ -1,0 +1,113 @@
+"""What a server says went wrong, read from any of the shapes in use."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+_PARSED = 1_000_000  # an error larger than this is read as text
+_SHOWN = 4_000
+_MARKUP = re.compile(r"<(script|style)\b.{0,20000}?</\1>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_HTML = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body|<!--|<\?xml)", re.IGNORECASE)
+
+
+class ServerError(Struct, frozen=True):
+    """`code` and `type` are the server's words, `status` the HTTP status it wrote into the body, `raw` the error object."""
+
+    message: str
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+    status: int | None = None
+    raw: Any = None
+
+    @property
+    def words(self) -> str:
+        """Everything the server said, lower-case, for matching."""
+        return " ".join(part for part in (self.code, self.type, self.param, self.message) if part).lower()
+
+
+def read_error(body: bytes) -> ServerError:
+    """The error in a body, of whatever shape: never raises, never slow on large bodies."""
+    value = parse(body) if len(body) <= _PARSED else None
+    found = error_in(value)
+    return ServerError(_text(body)) if found is None else found
+
+
+def error_in(value: Any) -> ServerError | None:
+    """The error object in a parsed body, or None."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # Google wraps errors in a list of one
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error")
+    if isinstance(error, dict):
+        return _from_object(error)
+    if isinstance(error, str) and error:
+        return ServerError(
+            error[:_SHOWN], _word(value.get("error_type") or value.get("type")), _word(value.get("code")), raw=value
+        )
+    if value.get("object") == "error" or value.get("type") == "error" or (value.get("message") and "choices" not in value):
+        return _from_object(value)
+    detail = value.get("detail", value.get("errors"))
+    if detail and "choices" not in value:
+        text = detail if isinstance(detail, str) else json.dumps(detail, default=str)
+        return ServerError(text[:_SHOWN], raw=value)
+    return None
+
+
+def is_html(body: bytes) -> bool:
+    """True for a page made for people."""
+    return _HTML.match(body, 0, 2_000) is not None
+
+
+def parse(body: bytes) -> Any:
+    """The JSON value of a body, or None. Invalid UTF-8 is replaced, depth and size are survived."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        pass
+    try:
+        return json.loads(body.decode("utf-8", "replace"))
+    except (RecursionError, ValueError):
+        return None
+
+
+def _from_object(error: dict[str, Any]) -> ServerError:
+    inner = error.get("innererror")
+    code = error.get("code")
+    status = error.get("status")
+    number = _status(code) or _status(status)
+    kind = _word(error.get("type")) or (status if isinstance(status, str) else None)
+    words = [_word(code)] if not _status(code) else []
+    if isinstance(inner, dict):
+        words.append(_word(inner.get("code")))
+    message = error.get("message")
+    if not isinstance(message, str):
+        message = json.dumps(error if message is None else message, default=str)
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+        message = f"{message} ({metadata['raw'][:500]})"  # OpenRouter puts its provider's words here
+    param = _word(error.get("param"))
+    return ServerError(message[:_SHOWN], kind, next((word for word in words if word), None), param, number, error)
+
+
+def _word(value: Any) -> str | None:
+    return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
+
+
+def _status(value: Any) -> int | None:
+    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 else None
+
+
+def _text(body: bytes) -> str:
+    text = body[: _SHOWN * 8].decode("utf-8", "replace")
+    if is_html(body):
+        text = "a web page: " + _MARKUP.sub(" ", text)
+    return " ".join(text.split())[:_SHOWN]

@@ -1,0 +1,182 @@
+"""The endpoint behind HTTP: one send is one POST, and whatever comes of it is a Reply or a Failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+
+from headrace.endpoints import mapping, retry_after
+from headrace.endpoints.address import Address
+from headrace.endpoints.envelopes import ServerError, read_error
+from headrace.endpoints.keys import Key
+from headrace.endpoints.redact import Redactor
+from headrace.endpoints.replies import Broken, read_reply
+from headrace.endpoints.transport import ENCODINGS, IDENTITY, Response, Transport, TransportError
+from headrace.endpoints.wire import Change, Form, Wire
+from headrace.errors import SpecError
+from headrace.values import TRANSIENT, Failure, Kind, Reply, Request, Sent
+
+
+class HttpEndpoint:
+    """Implements Endpoint. Built by `open_endpoint`.
+
+    `succeeded` becomes true with the first well-formed reply; until then faults of the address are BAD_ENDPOINT.
+    What a server refuses of our fields is learnt once and holds for all later requests.
+    """
+
+    def __init__(self, address: Address, identity: str | None, key: Key, wire: Wire, transport: Transport) -> None:
+        self._address = address
+        self._identity = identity or address.place
+        self._key = key
+        self._wire = wire
+        self._transport = transport
+        self._encodings = ENCODINGS
+        self._fixed: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
+        self._redact = Redactor()
+        self._now: Callable[[], float] | None = None
+        self.succeeded = False
+
+    @property
+    def name(self) -> str:
+        """For people: scheme, host and path."""
+        return self._address.shown
+
+    @property
+    def identity(self) -> str:
+        """Who answers: `endpoint.identity`, else host and path."""
+        return self._identity
+
+    def __repr__(self) -> str:
+        return f"HttpEndpoint({self.name!r})"
+
+    def prepare(self, headers: Mapping[str, str], now: Callable[[], float] | None) -> None:
+        """Set the headers that never change and the wall clock; called once, before the first send."""
+        self._fixed = dict(headers)
+        self._now = now
+        self._redact.add([*headers.values(), *self._address_secrets()])
+        self._write_headers()
+
+    async def send(self, request: Request) -> Reply | Failure:
+        """Send once. Never raises but for cancellation."""
+        form, headers, generation = self._wire.form, self._headers, self._key.generation
+        body = b"".join((form.head, request.payload, b"}"))
+        try:
+            response = await self._transport.request(
+                "POST", self._address.url, headers, body, request.timeout_s, request.idempotency_key
+            )
+        except TransportError as error:
+            return self._shown(mapping.lost(error, self.name, fresh=not self.succeeded))
+        if 200 <= response.status < 300:
+            read = read_reply(response.body)
+            result = read if type(read) is Reply else self._without_reply(response, headers)
+            if isinstance(result, Failure):
+                return self._shown(result)
+            self.succeeded = True
+            return result
+        return self._shown(await self._refused(response, form, headers, generation))
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _without_reply(self, response: Response, headers: Mapping[str, str]) -> Reply | Failure:
+        encoding = self._foreign_encoding(response)
+        if encoding is not None:
+            return self._other_encoding(response, encoding, headers)
+        result = read_reply(response.body, response.header("content-type"))
+        if isinstance(result, Reply):
+            return result
+        if isinstance(result, ServerError):
+            return self._failure(response, mapping.inner_status(result), result)
+        if result.html:
+            kind = Kind.PROTOCOL if self.succeeded else Kind.BAD_ENDPOINT
+            hint = "" if self.succeeded else f" from {self.name}: is endpoint.url right (does it miss /v1)?"
+            return Failure(kind, f"{result.message}{hint}: {read_error(response.body).message}", status=response.status)
+        return self._broken(response, result)
+
+    @staticmethod
+    def _broken(response: Response, result: Broken) -> Failure:
+        kind, sent = (Kind.CONNECTION, Sent.MAYBE) if result.cut else (Kind.PROTOCOL, Sent.YES)
+        return Failure(kind, result.message, sent, response.status)
+
+    async def _refused(self, response: Response, form: Form, headers: Mapping[str, str], generation: int) -> Failure:
+        encoding = self._foreign_encoding(response)
+        if encoding is not None:
+            return self._other_encoding(response, encoding, headers)
+        error = read_error(response.body)
+        failure = self._failure(response, response.status, error)
+        if response.status in (400, 422):
+            change = self._wire.learn(form, error)
+            if change is Change.MENDED:
+                return replace(failure, kind=Kind.BAD_REQUEST, mended=True)
+            if change is Change.SCHEMA_REFUSED:
+                return replace(failure, kind=Kind.SCHEMA_REFUSED)
+        if response.status == 401:
+            return await self._renewed(failure, generation)
+        return failure
+
+    async def _renewed(self, failure: Failure, generation: int) -> Failure:
+        try:
+            changed = await self._key.renew(generation)
+        except SpecError as error:
+            return replace(failure, message=f"{failure.message}; and {error}")
+        if changed:
+            self._redact.add(self._key.secrets())
+            self._write_headers()
+        return replace(failure, mended=changed)
+
+    def _failure(self, response: Response, status: int, error: ServerError) -> Failure:
+        now = None if self._now is None else self._now()
+        wait_s = retry_after.named_wait(response.header, error.raw, error.message, now)
+        if wait_s is None and status == 429 and response.header("retry-after") is None:
+            wait_s = retry_after.empty_bucket(response.header, now)
+        kind = mapping.kind_of(status, error, host=self._address.host, wait_s=wait_s, fresh=not self.succeeded)
+        return Failure(
+            kind,
+            mapping.describe(response.status, error, self.name, kind),
+            mapping.sent_of(status),
+            response.status,
+            error.code or error.type,
+            wait_s if kind in TRANSIENT else None,
+        )
+
+    @staticmethod
+    def _foreign_encoding(response: Response) -> str | None:
+        named = (response.header("content-encoding") or "").strip().lower()
+        return None if named in ("", IDENTITY, "gzip", "x-gzip", "deflate") else named
+
+    def _other_encoding(self, response: Response, encoding: str, headers: Mapping[str, str]) -> Failure:
+        """Not asked for and not decoded: from now on none is asked for, and this one is sent again once."""
+        asked = headers.get("Accept-Encoding")
+        if self._encodings != IDENTITY:
+            self._encodings = IDENTITY
+            self._write_headers()
+        message = f"HTTP {response.status} with a body in the encoding {encoding}, which was not asked for"
+        return Failure(Kind.PROTOCOL, message, status=response.status, mended=asked != IDENTITY)
+
+    def _write_headers(self) -> None:
+        # A new mapping each time: transports keep the old one by identity.
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": "headrace",
+            **self._fixed,
+            **self._key.headers(),
+            "Accept-Encoding": self._encodings,
+        }
+
+    def _shown(self, failure: Failure) -> Failure:
+        """The failure with nothing in it that is secret. The server's code is its own text, so it is treated alike."""
+        code = None if failure.code is None else self._redact(failure.code)
+        return replace(failure, message=self._redact(failure.message), code=code)
+
+    def _address_secrets(self) -> list[str]:
+        secrets = self._key.secrets()
+        for pair in self._address.query.split("&"):
+            value = pair.partition("=")[2]
+            secrets += [value, unquote(value)]
+        if self._address.userinfo is not None:
+            secrets += [self._address.userinfo, *self._address.userinfo.split(":", 1)]
+        return secrets

@@ -1,0 +1,103 @@
+"""How bodies are composed, and what is changed when a server refuses one of our fields."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from msgspec import Struct
+
+from headrace import canon
+from headrace.endpoints.envelopes import ServerError
+from headrace.endpoints.refusals import refuses_max_tokens, refuses_response_format, refuses_schema
+from headrace.errors import SpecError
+from headrace.spec import EndpointSpec, ModelSpec
+
+PAYLOAD_FIELDS = {"chat": "messages", "completions": "prompt"}
+_OURS = frozenset({"model", "messages", "prompt", "stream"})
+
+
+class SchemaForm(Enum):
+    """How the schema travels."""
+
+    PLAIN = auto()
+    STRICT = auto()
+    NONE = auto()
+
+
+class Form(Struct, frozen=True):
+    """One way to write bodies: `head`, the payload, and a closing brace."""
+
+    head: bytes
+    tokens_field: str | None
+    schema: SchemaForm
+
+
+class Change(Enum):
+    """What a refusal of one of our fields leads to."""
+
+    MENDED = auto()  # bodies are written otherwise from now on (or already): send again
+    SCHEMA_REFUSED = auto()  # nothing is left to try
+    NONE = auto()  # it was about something else
+
+
+class Wire:
+    """Writes bodies and learns from refusals. One instance per endpoint; what it learnt holds for all later requests."""
+
+    def __init__(
+        self, model: ModelSpec, endpoint: EndpointSpec, plain: dict[str, Any] | None = None, strict: dict[str, Any] | None = None
+    ) -> None:
+        if model.route not in PAYLOAD_FIELDS:
+            raise SpecError(f'model.route = "{model.route}" is not served by an http endpoint', key="model.route")
+        clash = sorted(_OURS & model.extra.keys())
+        if clash:
+            raise SpecError(f"model.extra.{clash[0]} is set by headrace itself; remove it", key=f"model.extra.{clash[0]}")
+        if "response_format" in model.extra:
+            plain = strict = None
+        self._model = model
+        self._name = endpoint.model or model.name
+        self._plain, self._strict = plain, strict
+        self._auto = endpoint.max_tokens_field == "auto"
+        field = "max_tokens" if self._auto else endpoint.max_tokens_field
+        schema = SchemaForm.PLAIN if plain is not None else SchemaForm.NONE
+        self.form = self._write(field if model.max_tokens is not None else None, schema)
+
+    def learn(self, form: Form, error: ServerError) -> Change:
+        """Judge a 400 or 422 that came for a body written in `form`."""
+        if form.tokens_field == "max_tokens" and self._auto and refuses_max_tokens(error):
+            if self.form.tokens_field == form.tokens_field:
+                self.form = self._write("max_completion_tokens", self.form.schema)
+            return Change.MENDED
+        if form.schema is SchemaForm.NONE:
+            return Change.NONE
+        if refuses_schema(error):
+            return self._next_schema(form, SchemaForm.STRICT if self._strict is not None else None)
+        if refuses_response_format(error):
+            return self._next_schema(form, SchemaForm.NONE)
+        return Change.NONE
+
+    def _next_schema(self, form: Form, then: SchemaForm | None) -> Change:
+        if self.form.schema is not form.schema:
+            return Change.MENDED  # learnt meanwhile from another request
+        if then is None or then is form.schema:
+            return Change.SCHEMA_REFUSED
+        self.form = self._write(self.form.tokens_field, then)
+        return Change.MENDED
+
+    def _write(self, tokens_field: str | None, schema: SchemaForm) -> Form:
+        model = self._model
+        written = {"temperature": model.temperature, "top_p": model.top_p, "seed": model.seed, "stop": model.stop}
+        body: dict[str, Any] = {"model": self._name, **{key: value for key, value in written.items() if value is not None}}
+        if tokens_field is not None:
+            body[tokens_field] = model.max_tokens
+        if schema is not SchemaForm.NONE:
+            body["response_format"] = self._plain if schema is SchemaForm.PLAIN else self._strict
+        body.update(model.extra)
+        body["stream"] = False
+        try:
+            head = canon.encode(body)
+        except (ValueError, TypeError) as error:
+            raise SpecError(
+                "model.extra holds a value that JSON cannot carry (NaN, infinity, a date)", key="model.extra"
+            ) from error
+        return Form(head[:-1] + b',"' + PAYLOAD_FIELDS[model.route].encode() + b'":', tokens_field, schema)
