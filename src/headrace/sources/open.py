@@ -59,12 +59,11 @@ class OpenedSource:
         self._broken: InputBrokenError | None = None
         self._index = 0
         self._reader = self._checked(0)
-        in_place = [self._reader.in_place]
-        for index in range(1, len(self.files)):  # a glob may name more files than can be open at once
-            reader = self._checked(index)
-            in_place.append(reader.in_place)
-            reader.close()
-        self.in_place = tuple(in_place)
+        try:
+            self.in_place = (self._reader.in_place, *map(self._check, range(1, len(self.files))))
+        except InputError:
+            self._reader.close()
+            raise
 
     @property
     def names(self) -> list[str]:
@@ -138,6 +137,12 @@ class OpenedSource:
             raise
         except InputError as error:
             raise InputBrokenError(str(error)) from error
+
+    def _check(self, index: int) -> bool:
+        """Whether a later file's records stay in place. It is closed again: a glob may name more than can be open at once."""
+        reader = self._checked(index)
+        reader.close()
+        return reader.in_place
 
     def _checked(self, index: int) -> Reader:
         """What breaks at its first bytes could never be read: nothing has begun yet."""

@@ -84,13 +84,12 @@ class ParquetTable:
         self._file.close()
 
     def _batches_from(self, group: int) -> Iterator[Any]:
+        """The batches from a row group on, none over two groups: what stands before damage is still given."""
         metadata = self._file.metadata
-        groups = range(group, metadata.num_row_groups)
-        content = sum(metadata.row_group(each).total_byte_size for each in groups)
-        rows = sum(metadata.row_group(each).num_rows for each in groups)
-        size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(content, 1)))
-        batches: Iterator[Any] = self._file.iter_batches(batch_size=size, row_groups=list(groups), use_threads=False)
-        return batches
+        for each in range(group, metadata.num_row_groups):
+            content, rows = metadata.row_group(each).total_byte_size, metadata.row_group(each).num_rows
+            size = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(content, 1)))
+            yield from self._file.iter_batches(batch_size=size, row_groups=[each], use_threads=False)
 
     def _load(self) -> bool:
         """Replace the batch at hand by the next one; False at the end."""

@@ -45,8 +45,9 @@ def resolve(path: str, base: Path) -> tuple[Path, ...]:
     if not path or "\0" in path:
         raise InputError(f"input.path names no file: allowed are {_ALLOWED}")
     one = base / path
-    if _exists(one) or not glob.has_magic(path):
-        if one.is_dir():
+    mode = _mode(one)
+    if mode or not glob.has_magic(path):
+        if stat.S_ISDIR(mode):
             message = f"input.path = {shown(path)}: a folder is {_INSTEAD}"
             raise NotYetError(message, key="input.path", found="a folder", allowed=_ALLOWED)
         return (one,)
@@ -85,8 +86,9 @@ def status_of(path: Path) -> os.stat_result:
     return status
 
 
-def _exists(path: Path) -> bool:
+def _mode(path: Path) -> int:
+    """What kind of file it is, 0 where it cannot be told."""
     try:
-        return path.exists()
+        return path.stat().st_mode
     except OSError:
-        return False
+        return 0
