@@ -23,6 +23,7 @@ _EXIT_HARD = frozenset({"run", "retry"})
 
 def main() -> None:
     """The entry point. Ends the process: 0-7, 130 or 143 as the contract says, 1 with a traceback for a bug."""
+    _insist_on_utf8()
     arguments = sys.argv[1:]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -86,6 +87,12 @@ def _top(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     pass
+
+
+def _insist_on_utf8() -> None:
+    """Start over in UTF-8 mode where the locale would have it otherwise: a job file names its files in UTF-8."""
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 (ourselves, no shell)
 
 
 def _flush() -> None:

@@ -136,6 +136,21 @@ def test_inp_05_an_ascii_terminal_gets_escapes_and_no_traceback(monkeypatch: pyt
     assert b"\\U0001f600" in buffer.getvalue()
 
 
+def test_inp_05_a_locale_without_utf8_starts_over_in_utf8_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, list[str]]] = []
+
+    def begin(path: str, arguments: list[str]) -> None:
+        begun.append((path, arguments))
+        raise SystemExit
+
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "headrace", "runs"])
+    monkeypatch.setattr(os, "execv", begin)
+    with pytest.raises(SystemExit):
+        app.main()
+    assert begun == [(sys.executable, [sys.executable, "-X", "utf8", "-m", "headrace", "runs"])]
+
+
 def test_a_reader_that_has_gone_changes_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
