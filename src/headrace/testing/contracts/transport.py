@@ -1,0 +1,514 @@
+"""What every Transport keeps, as tests over real loopback sockets: derive from `TransportContract` and run it under pytest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Self
+
+import pytest
+
+from headrace.endpoints.transport import Limits, Peer, Reason, Response, Transport, TransportError
+from headrace.values import Sent
+
+HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
+BODY = b'{"model":"m"}'
+ANSWER = b'{"choices":[]}'
+
+
+class Connection:
+    """One accepted connection. `requests` are the heads that were read, lower-case."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.requests: list[bytes] = []
+
+    async def read(self) -> bool:
+        """Read one whole request; False at the connection's end."""
+        try:
+            head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+            length = next((line for line in head.split(b"\r\n") if line.startswith(b"content-length:")), b":0")
+            await self.reader.readexactly(int(length.partition(b":")[2]))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return False
+        self.requests.append(head)
+        return True
+
+    async def reply(self, body: bytes = ANSWER, head: bytes = b"", status: bytes = b"200 OK") -> None:
+        await self.raw(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%b\r\n%b" % (status, len(body), head, body))
+
+    async def raw(self, data: bytes) -> None:
+        self.writer.write(data)
+        with contextlib.suppress(ConnectionError):
+            await self.writer.drain()
+
+    def reset(self) -> None:
+        """Close with RST, as a crashed process or a full accept queue does."""
+        self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    async def ended(self) -> None:
+        """Return when the client has let go of the connection."""
+        with contextlib.suppress(ConnectionError):
+            while await self.reader.read(65_536):
+                pass
+
+
+Serve = Callable[[Connection], Awaitable[None]]
+
+
+class RawServer:
+    """Runs `serve` once per connection and remembers every connection. Use as `async with`."""
+
+    def __init__(self, serve: Serve, **options: Any) -> None:
+        self._serve = serve
+        self._options = options
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+        self.connections: list[Connection] = []
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1/chat/completions"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, backlog=1024, **self._options)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        for _ in range(3):  # the loop closes the sockets in its next rounds
+            await asyncio.sleep(0)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._handle(Connection(reader, writer))))
+
+    async def _handle(self, connection: Connection) -> None:
+        self.connections.append(connection)
+        try:
+            await self._serve(connection)
+        finally:
+            connection.writer.close()
+
+
+def keep_replying(**reply: Any) -> Serve:
+    """Answer every request alike, on as many connections as come."""
+
+    async def serve(connection: Connection) -> None:
+        while await connection.read():
+            await connection.reply(**reply)
+
+    return serve
+
+
+def after_request(then: Callable[[Connection], Awaitable[None] | None]) -> Serve:
+    """Read one request, then do what `then` does, then close."""
+
+    async def serve(connection: Connection) -> None:
+        if await connection.read():
+            done = then(connection)
+            if done is not None:
+                await done
+
+    return serve
+
+
+def unused_port() -> int:
+    """A loopback port where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def post(transport: Transport, url: str, total_s: float = 10.0, key: str | None = None) -> Response:
+    return await transport.request("POST", url, HEADERS, BODY, total_s, key)
+
+
+class TransportContract:
+    """`open` builds the transport. `aborts` says that a cancelled caller's request leaves its socket at once."""
+
+    aborts = True
+
+    def open(self, peer: Peer) -> Transport:
+        raise NotImplementedError
+
+    def run(self, scene: Callable[[Transport], Coroutine[Any, Any, None]], peer: Peer | None = None) -> None:
+        async def play() -> None:
+            transport = self.open(peer or Peer())
+            try:
+                await scene(transport)
+            finally:
+                await transport.close()
+
+        asyncio.run(play())
+
+    def failure(self, serve: Serve, *, total_s: float = 10.0, peer: Peer | None = None) -> TransportError:
+        """What a request to this server raises."""
+        found: list[TransportError] = []
+
+        async def scene(transport: Transport) -> None:
+            async with RawServer(serve) as server:
+                with pytest.raises(TransportError) as caught:
+                    await post(transport, server.url, total_s)
+                found.append(caught.value)
+
+        self.run(scene, peer)
+        return found[0]
+
+    def reply(self, serve: Serve, peer: Peer | None = None) -> Response:
+        found: list[Response] = []
+
+        async def scene(transport: Transport) -> None:
+            async with RawServer(serve) as server:
+                found.append(await post(transport, server.url))
+
+        self.run(scene, peer)
+        return found[0]
+
+    # What a reply is
+
+    def test_a_full_reply_comes_with_status_body_and_headers(self) -> None:
+        response = self.reply(keep_replying(status=b"429 Too Many", head=b"Retry-After: 7\r\n", body=b'{"error":1}'))
+        assert (response.status, response.body, response.header("retry-after")) == (429, b'{"error":1}', "7")
+        assert response.header("x-absent") is None
+
+    def test_the_server_sees_body_headers_and_idempotency_key(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying()) as server:
+                await post(transport, server.url, key="run-7-0")
+                head = server.connections[0].requests[0]
+                assert head.startswith(b"post /v1/chat/completions http/1.1\r\n")
+                assert b"\r\nidempotency-key: run-7-0\r\n" in head
+                assert b"\r\naccept-encoding: gzip, deflate\r\n" in head
+                assert b"\r\ncontent-length: 13\r\n" in head
+
+        self.run(scene)
+
+    @pytest.mark.parametrize(
+        ("encoding", "body"),
+        [
+            (b"gzip", gzip.compress(ANSWER)),
+            (b"deflate", zlib.compress(ANSWER)),
+        ],
+        ids=["gzip", "deflate"],
+    )
+    def test_net_09_encodings_that_were_asked_for_are_decoded(self, encoding: bytes, body: bytes) -> None:
+        assert self.reply(keep_replying(head=b"Content-Encoding: %b\r\n" % encoding, body=body)).body == ANSWER
+
+    def test_net_09_another_encoding_is_passed_on_with_its_name(self) -> None:
+        response = self.reply(keep_replying(head=b"Content-Encoding: zstd\r\n", body=b"(\xb5/\xfd..."))
+        assert (response.body, response.header("content-encoding")) == (b"(\xb5/\xfd...", "zstd")
+
+    def test_a_body_that_is_not_what_its_encoding_says_is_a_protocol_error(self) -> None:
+        error = self.failure(keep_replying(head=b"Content-Encoding: gzip\r\n", body=b"no gzip at all"))
+        assert (error.reason, error.sent) == (Reason.PROTOCOL, Sent.MAYBE)
+
+    def test_chunked_and_late_parts_are_one_body(self) -> None:
+        async def reply(connection: Connection) -> None:
+            await connection.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n" + ANSWER[:7] + b"\r\n")
+            await asyncio.sleep(0.02)
+            await connection.raw(b"7\r\n" + ANSWER[7:] + b"\r\n0\r\n\r\n")
+
+        assert self.reply(after_request(reply)).body == ANSWER
+
+    def test_a_body_without_end_is_given_up_at_the_cap(self) -> None:
+        async def reply(connection: Connection) -> None:
+            await connection.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while not connection.writer.is_closing():
+                await connection.raw(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+                await asyncio.sleep(0)
+
+        error = self.failure(after_request(reply), peer=Peer(limits=Limits(max_body=50_000)))
+        assert (error.reason, error.sent) == (Reason.TOO_LARGE, Sent.MAYBE)
+
+    def test_a_body_that_unpacks_beyond_the_cap_is_given_up(self) -> None:
+        bomb = gzip.compress(b"\x00" * 1_000_000)
+        peer = Peer(limits=Limits(max_body=50_000))
+        error = self.failure(keep_replying(head=b"Content-Encoding: gzip\r\n", body=bomb), peer=peer)
+        assert error.reason is Reason.TOO_LARGE
+
+    def test_an_empty_body_is_a_reply(self) -> None:
+        assert self.reply(keep_replying(body=b"")).body == b""
+
+    def test_a_large_body_arrives_whole(self) -> None:
+        body = b'"' + b"a" * 3_000_000 + b'"'
+        assert self.reply(keep_replying(body=body)).body == body
+
+    # What is lost
+
+    def test_net_03_a_reset_inside_the_body_is_ambiguous(self) -> None:
+        async def reply(connection: Connection) -> None:
+            await connection.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b"x" * 200)
+            await asyncio.sleep(0.02)
+            connection.reset()
+
+        error = self.failure(after_request(reply))
+        assert (error.reason, error.sent) == (Reason.SHORT_BODY, Sent.MAYBE)
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhel",
+        ],
+        ids=["short content-length", "between chunks", "inside a chunk"],
+    )
+    def test_net_03_a_body_that_is_cut_is_ambiguous(self, part: bytes) -> None:
+        error = self.failure(after_request(lambda connection: connection.raw(part)))
+        assert (error.reason, error.sent) == (Reason.SHORT_BODY, Sent.MAYBE)
+
+    def test_a_server_that_closes_after_reading_may_have_worked(self) -> None:
+        error = self.failure(after_request(lambda _: None))
+        assert (error.reason, error.sent) == (Reason.CONNECTION, Sent.MAYBE)
+
+    def test_a_reset_after_reading_may_have_followed_work(self) -> None:
+        error = self.failure(after_request(Connection.reset))
+        assert (error.reason, error.sent) == (Reason.CONNECTION, Sent.MAYBE)
+
+    def test_a_refused_connection_was_not_sent(self) -> None:
+        async def scene(transport: Transport) -> None:
+            with pytest.raises(TransportError) as caught:
+                await post(transport, f"http://127.0.0.1:{unused_port()}/v1")
+            assert (caught.value.reason, caught.value.sent) == (Reason.REFUSED, Sent.NO)
+
+        self.run(scene)
+
+    def test_a_name_that_does_not_resolve_was_not_sent(self) -> None:
+        async def scene(transport: Transport) -> None:
+            with pytest.raises(TransportError) as caught:
+                await post(transport, "http://nowhere.invalid/v1")
+            assert (caught.value.reason, caught.value.sent) == (Reason.DNS, Sent.NO)
+
+        self.run(scene)
+
+    def test_a_server_that_accepts_no_connection_runs_into_the_connect_limit(self) -> None:
+        async def scene(transport: Transport) -> None:
+            with contextlib.ExitStack() as held:
+                listener = held.enter_context(socket.socket())
+                listener.bind(("127.0.0.1", 0))
+                listener.listen(0)
+                for _ in range(3):  # fills the accept queue: further connects get no answer
+                    waiting = held.enter_context(socket.socket())
+                    waiting.setblocking(False)
+                    waiting.connect_ex(listener.getsockname())
+                with pytest.raises(TransportError) as caught:
+                    await post(transport, f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+                assert (caught.value.reason, caught.value.sent) == (Reason.CONNECTION, Sent.NO)
+
+        self.run(scene, Peer(limits=Limits(connect_s=0.2)))
+
+    def test_net_01_a_server_that_never_answers_runs_into_the_silence_limit(self) -> None:
+        error = self.failure(after_request(Connection.ended), peer=Peer(limits=Limits(silence_s=0.2)))
+        assert (error.reason, error.sent) == (Reason.TIMEOUT, Sent.MAYBE)
+
+    def test_net_01_a_server_that_never_answers_runs_into_the_total_limit(self) -> None:
+        error = self.failure(after_request(Connection.ended), total_s=0.2)
+        assert (error.reason, error.sent) == (Reason.TIMEOUT, Sent.MAYBE)
+
+    def test_net_01_a_body_that_trickles_forever_runs_into_the_total_limit(self) -> None:
+        async def reply(connection: Connection) -> None:
+            await connection.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not connection.writer.is_closing():
+                await connection.raw(b"x")
+                await asyncio.sleep(0.02)
+
+        error = self.failure(after_request(reply), total_s=0.3)
+        assert (error.reason, error.sent) == (Reason.TIMEOUT, Sent.MAYBE)
+
+    def test_a_request_that_timed_out_lets_go_of_its_socket(self) -> None:
+        async def scene(transport: Transport) -> None:
+            freed = asyncio.Event()
+
+            async def hang(connection: Connection) -> None:
+                await connection.ended()
+                freed.set()
+
+            async with RawServer(after_request(hang)) as server:
+                with pytest.raises(TransportError):
+                    await post(transport, server.url, 0.2)
+                await asyncio.wait_for(freed.wait(), 5)
+
+        self.run(scene)
+
+    @pytest.mark.parametrize(
+        "junk",
+        [
+            b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nX-Large: " + b"a" * 2_000_000 + b"\r\n\r\n",
+        ],
+        ids=["no http", "a header of 2 MB"],
+    )
+    def test_what_is_no_http_is_a_protocol_error(self, junk: bytes) -> None:
+        error = self.failure(after_request(lambda connection: connection.raw(junk)))
+        assert (error.reason, error.sent) == (Reason.PROTOCOL, Sent.MAYBE)
+
+    # What a client must not do by itself
+
+    @pytest.mark.parametrize("status", [b"301 Moved", b"302 Found", b"307 Temporary", b"308 Permanent"])
+    def test_a_redirect_is_a_reply_and_is_not_followed(self, status: bytes) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying(status=status, head=b"Location: /elsewhere\r\n", body=b"")) as server:
+                response = await post(transport, server.url)
+                assert (response.status, response.header("location")) == (int(status[:3]), "/elsewhere")
+                assert sum(len(connection.requests) for connection in server.connections) == 1
+
+        self.run(scene)
+
+    @pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Slow", b"408 Late"])
+    def test_rtl_03_nothing_is_retried_after_an_error_status(self, status: bytes) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying(status=status, head=b"Retry-After: 0\r\n")) as server:
+                await post(transport, server.url)
+                assert sum(len(connection.requests) for connection in server.connections) == 1
+
+        self.run(scene)
+
+    @pytest.mark.parametrize("reused", [False, True])
+    def test_rtl_03_nothing_is_retried_after_a_lost_connection(self, reused: bool) -> None:
+        async def scene(transport: Transport) -> None:
+            async def serve(connection: Connection) -> None:
+                if reused and await connection.read():
+                    await connection.reply()
+                await connection.read()
+
+            async with RawServer(serve) as server:
+                if reused:
+                    await post(transport, server.url)
+                with pytest.raises(TransportError) as caught:
+                    await post(transport, server.url)
+                assert caught.value.sent is Sent.MAYBE
+                assert [len(connection.requests) for connection in server.connections] == [2 if reused else 1]
+
+        self.run(scene)
+
+    def test_no_cookie_is_kept(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying(head=b"Set-Cookie: a=b; Path=/\r\n")) as server:
+                await post(transport, server.url)
+                await post(transport, server.url)
+                heads = [head for connection in server.connections for head in connection.requests]
+                assert len(heads) == 2
+                assert not any(b"\r\ncookie:" in head for head in heads)
+
+        self.run(scene)
+
+    def test_proxy_variables_are_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{unused_port()}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert self.reply(keep_replying()).body == ANSWER
+
+    def test_a_proxy_that_was_chosen_is_asked(self) -> None:
+        async def scene(_: Transport) -> None:
+            async with RawServer(keep_replying()) as proxy:
+                through = self.open(Peer(proxy=f"http://127.0.0.1:{proxy.port}"))
+                try:
+                    await post(through, "http://nowhere.invalid/v1/chat/completions")
+                finally:
+                    await through.close()
+                assert proxy.connections[0].requests[0].startswith(b"post http://nowhere.invalid/v1/chat/completions ")
+
+        self.run(scene)
+
+    # Connections
+
+    def test_a_connection_is_used_again(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying()) as server:
+                for _ in range(5):
+                    await post(transport, server.url)
+                assert [len(connection.requests) for connection in server.connections] == [5]
+
+        self.run(scene)
+
+    def test_an_idle_connection_is_not_used_after_its_age(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying()) as server:
+                await post(transport, server.url)
+                await asyncio.sleep(0.3)
+                await post(transport, server.url)
+                assert [len(connection.requests) for connection in server.connections] == [1, 1]
+
+        self.run(scene, Peer(limits=Limits(idle_s=0.1)))
+
+    def test_a_server_that_closes_idle_connections_costs_no_request(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async def serve(connection: Connection) -> None:
+                if await connection.read():
+                    await connection.reply()
+
+            async with RawServer(serve) as server:
+                for _ in range(3):
+                    assert (await post(transport, server.url)).status == 200
+                    await asyncio.sleep(0.05)
+                assert len(server.connections) == 3
+
+        self.run(scene)
+
+    def test_net_11_two_hundred_at_once_wait_for_no_connection(self) -> None:
+        async def scene(transport: Transport) -> None:
+            arrived = 0
+            all_here = asyncio.Event()
+
+            async def reply(connection: Connection) -> None:
+                nonlocal arrived
+                arrived += 1
+                if arrived == 200:
+                    all_here.set()
+                await all_here.wait()
+                await connection.reply()
+
+            async with RawServer(after_request(reply)) as server:
+                responses = await asyncio.gather(*(post(transport, server.url, 30) for _ in range(200)))
+                assert [response.status for response in responses] == [200] * 200
+
+        self.run(scene)
+
+    def test_a_cancelled_caller_returns_at_once(self) -> None:
+        async def scene(transport: Transport) -> None:
+            here, freed = asyncio.Event(), asyncio.Event()
+
+            async def hang(connection: Connection) -> None:
+                here.set()
+                await connection.ended()
+                freed.set()
+
+            async with RawServer(after_request(hang)) as server:
+                task = asyncio.get_running_loop().create_task(post(transport, server.url, 60 if self.aborts else 0.5))
+                await asyncio.wait_for(here.wait(), 5)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await asyncio.wait_for(freed.wait(), 5)
+
+        self.run(scene)
+
+    def test_net_12_a_busy_event_loop_makes_no_request_time_out(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying()) as server:
+                await post(transport, server.url)
+                task = asyncio.get_running_loop().create_task(post(transport, server.url, 0.3))
+                while len(server.connections[0].requests) < 2:  # noqa: ASYNC110 - the server runs in this loop
+                    await asyncio.sleep(0)
+                time.sleep(0.6)  # noqa: ASYNC251 - the lag under test
+                assert (await task).status == 200
+
+        self.run(scene)
