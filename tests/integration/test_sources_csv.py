@@ -210,6 +210,7 @@ def test_names_are_the_header(tmp_path: Path) -> None:
 CELLS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=8), st.integers(1, 40), st.sampled_from(["\n", "\r\n"]))
 def test_what_a_writer_quotes_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], block: int, end: str) -> None:
@@ -220,6 +221,7 @@ def test_what_a_writer_quotes_is_read_back(tmp_path: Path, rows: list[tuple[str,
     assert [orjson.loads(record.raw) for record in records] == fields_of(records)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"\xff", b"xyz"])).map(b"".join),

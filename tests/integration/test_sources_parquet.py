@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import math
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import InputBrokenError, InputError
-from headrace.sources import OpenedSource, open_source
+from headrace.sources import OpenedSource, arrow, open_source
 from headrace.values import Record
 
 MAX = 10_000_000
@@ -136,6 +137,21 @@ def test_bytes_at_any_depth_reject_their_record(tmp_path: Path, array: pa.Array)
     assert first.fields is not None
     assert second.fields is None
     assert second.reason == "column 'x' holds bytes; decode it first"
+
+
+def test_a_uuid_is_its_text_and_a_view_is_its_string(tmp_path: Path) -> None:
+    one = uuid.UUID(int=1)
+    array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes, None], pa.binary(16)))
+    table = pa.table({"x": array, "y": pa.array(["a", "b"], pa.string_view())})
+    assert [record.fields for record in read(tmp_path, table)] == [{"x": str(one), "y": "a"}, {"x": None, "y": "b"}]
+
+
+def test_a_type_without_a_json_form_rejects_its_records() -> None:
+    array = pa.array([pa.MonthDayNano([1, 2, 3]), None], pa.month_day_nano_interval())
+    first, second = arrow.values(array)
+    assert arrow.may_be_unmapped(array.type)
+    assert arrow.first_unmapped([{"a": first}]).reason == "is of type month_day_nano_interval, which has no JSON form"
+    assert second is None
 
 
 def test_a_string_that_is_not_utf8_rejects_its_record_only(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def values(array: Any) -> list[Any]:
     for test, convert in _CONVERSIONS:
         if test(kind):
             return convert(array)
-    return [None if value is None else Unmapped(f"is of type {kind}, which has no JSON form") for value in array]
+    return [None if value is None else Unmapped(f"is of type {kind}, which has no JSON form") for value in map(_valid, array)]
 
 
 def may_be_unmapped(kind: Any) -> bool:
@@ -161,7 +161,7 @@ def _structs(array: Any) -> list[Any]:
 def _maps(array: Any) -> list[Any]:
     offsets = array.offsets.to_pylist()
     keys, items = values(array.keys), values(array.items)
-    named = pa.types.is_string(array.type.key_type) or pa.types.is_large_string(array.type.key_type)
+    named = _is_string(array.type.key_type)
     rows: list[Any] = []
     for start, end, valid in zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False):
         pairs = zip(keys[start:end], items[start:end], strict=True)
@@ -189,7 +189,8 @@ def _is_list(kind: Any) -> bool:
 
 def _is_binary(kind: Any) -> bool:
     types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+    tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(test(kind) for test in tests)
 
 
 def _is_plain(kind: Any) -> bool:
@@ -197,7 +198,7 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _is_string(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 _CONVERSIONS: tuple[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]], ...] = (

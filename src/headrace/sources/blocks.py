@@ -15,8 +15,9 @@ from headrace.sources.paths import Compression, cause, shown
 
 BLOCK_BYTES = 2**18
 _GZIP_INPUT_BYTES = 2**13  # small: what one call unpacks before it meets corrupt data is lost
-# zstd has no bound on what one call may give: 2 KiB of it unpack to 64 MiB at the very worst.
-_ZSTD_INPUT_BYTES = 2**11
+# zstd has no bound on what one call may give: 512 bytes of it unpack to 16 MiB at the very worst.
+_ZSTD_STEP_BYTES = 2**9
+_ZSTD_INPUT_BYTES = 2**16
 _BOMS = (  # the longer ones first: UTF-32 little endian begins like UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -126,25 +127,27 @@ class Unzstd:
         self._path = path
         self._frame: Any = None
         self._input = b""
+        self._at = 0
         self._given = 0
 
     def read(self, size: int) -> bytes:  # noqa: ARG002 - zstd gives what its input holds
         while True:
-            if not self._input:
-                self._input = self._blocks.read(_ZSTD_INPUT_BYTES)
+            if self._at >= len(self._input):
+                self._input, self._at = self._blocks.read(_ZSTD_INPUT_BYTES), 0
                 if not self._input:
                     if self._frame is not None:
                         raise _broken(self._path, "zstd", self._given, "end too early")
                     return b""
             if self._frame is None:
                 self._frame = zstandard.ZstdDecompressor().decompressobj()
+            step = self._input[self._at : self._at + _ZSTD_STEP_BYTES]
             try:
-                content: bytes = self._frame.decompress(self._input)
+                content: bytes = self._frame.decompress(step)
             except zstandard.ZstdError as error:
                 raise _broken(self._path, "zstd", self._given, "are corrupt") from error
-            self._input = b""
+            self._at += len(step)
             if self._frame.eof:
-                self._input = self._frame.unused_data
+                self._at -= len(self._frame.unused_data)
                 self._frame = None
             if content:
                 self._given += len(content)

@@ -38,7 +38,7 @@ class QuoteScan:
         self._state = self._at_start
         self._at = 0
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | bytearray) -> None:
         self._at = 0
         while self._at < len(data):
             self._state = self._state(data)
@@ -50,26 +50,26 @@ class QuoteScan:
 
     # Each state looks at data[self._at], moves on and says the next state.
 
-    def _at_start(self, data: bytes) -> Any:
+    def _at_start(self, data: bytes | bytearray) -> Any:
         byte = data[self._at]
         if byte == _QUOTE:
             self._at += 1
             return self._in_quotes
         return self._unquoted
 
-    def _unquoted(self, data: bytes) -> Any:
+    def _unquoted(self, data: bytes | bytearray) -> Any:
         return self._after(data, self._delimiter, self._at_start, self._unquoted)
 
-    def _in_quotes(self, data: bytes) -> Any:
+    def _in_quotes(self, data: bytes | bytearray) -> Any:
         return self._after(data, b'"', self._after_quote, self._in_quotes)
 
-    def _after_quote(self, data: bytes) -> Any:
+    def _after_quote(self, data: bytes | bytearray) -> Any:
         if data[self._at] == _QUOTE:
             self._at += 1
             return self._in_quotes
         return self._unquoted
 
-    def _after(self, data: bytes, sought: bytes, found: Any, otherwise: Any) -> Any:
+    def _after(self, data: bytes | bytearray, sought: bytes, found: Any, otherwise: Any) -> Any:
         place = data.find(sought, self._at)
         self._at = place + 1 if place >= 0 else len(data)
         return found if place >= 0 else otherwise
@@ -87,8 +87,8 @@ class _RowLines:
         self._max_record = max_record
         self._batch: list[bytes] = []
         self._next = 0
-        self.row: list[bytes] = []
-        self.size = 0  # bytes of the row so far, line ends between its lines included
+        self.row = bytearray()  # the line ends between its lines included
+        self.last = b""  # the last line or part in it
         self.undecodable = False
         self._ended = False
 
@@ -96,8 +96,7 @@ class _RowLines:
         return self._ended
 
     def begin(self) -> None:
-        self.row = []
-        self.size = -1
+        self.row = bytearray()
         self.undecodable = False
 
     def part(self) -> bytes | None:
@@ -112,6 +111,15 @@ class _RowLines:
         self._next += 1
         return line
 
+    def pass_unquoted(self) -> int:
+        """Go over those of the lines at hand that hold no quote; how many bytes they are with their line ends."""
+        size = 0
+        batch = self._batch
+        while self._next < len(batch) and b'"' not in batch[self._next] and type(batch[self._next]) is not OpenPart:
+            size += len(batch[self._next]) + 1
+            self._next += 1
+        return size
+
     def __iter__(self) -> _RowLines:
         return self
 
@@ -119,9 +127,12 @@ class _RowLines:
         line = self.part()
         if line is None:
             raise StopIteration
-        self.row.append(line)
-        self.size += len(line) + 1
-        if self.size > self._max_record and (type(line) is OpenPart or self.size - line.endswith(b"\r") > self._max_record):
+        row = self.row
+        if row:
+            row += b"\n"
+        row += line
+        self.last = line
+        if len(row) > self._max_record and (type(line) is OpenPart or len(row) - line.endswith(b"\r") > self._max_record):
             raise _TooLargeError
         try:
             return line.decode() + "\n"
@@ -164,26 +175,23 @@ class Rows:
         return None
 
     def _raw(self) -> bytes:
-        row = self._lines.row
-        return (row[0] if len(row) == 1 else b"\n".join(row)).removesuffix(b"\r")
+        return bytes(self._lines.row).removesuffix(b"\r")
 
     def _skip(self) -> tuple[int, bytes]:
         """Go behind the row at hand, holding none of it; its size and first bytes."""
         lines = self._lines
         scan = QuoteScan(self._delimiter)
-        for line in lines.row[:-1]:
-            scan.feed(line + b"\n")
-        head = b"\n".join(lines.row)[:KEPT_BYTES]
-        size = lines.size
-        part: bytes | None = lines.row[-1]
-        lines.row = []
+        part: bytes | None = lines.last
+        size = len(lines.row)
+        head = bytes(lines.row[:KEPT_BYTES])
+        scan.feed(lines.row[: size - len(lines.last)])
+        lines.begin()
         while part is not None:
             scan.feed(part)
             if type(part) is not OpenPart:
                 if not scan.open:
                     return size - part.endswith(b"\r"), head
-                size += 1
-                scan.feed(b"\n")
+                size += 1 + lines.pass_unquoted()  # the line end is content here
             part = lines.part()
             size += len(part or b"")
         return size, head

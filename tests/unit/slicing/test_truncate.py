@@ -36,6 +36,7 @@ def test_characters_are_code_points(text: str, cut: str) -> None:
     assert Truncator(2)(0, {"t": text}).fields == {"t": cut}
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=8) | st.integers()), st.integers(1, 6))
 def test_cut_is_said_exactly_when_something_was_cut(fields: dict[str, Any], limit: int) -> None:
     piece = Truncator(limit)(0, fields)

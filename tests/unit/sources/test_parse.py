@@ -17,6 +17,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
 def test_every_object_is_parsed_exactly(fields: dict[str, object]) -> None:
     parsed = parse(json.dumps(fields).encode())
