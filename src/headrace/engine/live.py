@@ -128,6 +128,8 @@ class LiveEngine:
             if work.first_sent is not None and work.age_s(now, lane.stopped_s(now)) >= self.knobs.unit_deadline_s:
                 self._finish_unsent(work, now)
                 continue
+            # The slot is taken here, before the task that sends has run: nothing else may take it.
+            work.send = lane.on_sent(work, now)
             return work
         return None
 
@@ -140,7 +142,6 @@ class LiveEngine:
     async def _send(self, work: Work) -> None:
         lane, loop, knobs = self.lane, self._loop, self.knobs
         started = loop.time()
-        send = lane.on_sent(work, started)
         started_at = self._clock.now()
         left_s = knobs.unit_deadline_s - work.age_s(started, lane.stopped_s(started))
         timeout_s = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts)
@@ -158,7 +159,7 @@ class LiveEngine:
             return
         lane.on_back(work)
         now = loop.time()
-        self._settle(work, result, Sending(send, started_at, now - started, now))
+        self._settle(work, result, Sending(work.send, started_at, now - started, now))
 
     # -- settling
 

@@ -16,6 +16,7 @@ class Work:
         "first_sent",
         "paused_before_s",
         "payload",
+        "send",
         "seq",
         "spent",
         "timeouts",
@@ -30,6 +31,7 @@ class Work:
         self.spent = unit.spent
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them
         self.timeouts = 0
+        self.send = 0  # the lane's number of its latest send
         self.age_before_s = unit.age_s
         self.first_sent: float | None = None
         self.paused_before_s = 0.0

@@ -1,0 +1,160 @@
+"""Reading a ledger: pending units for the feed, facts and counts for status, rows for the output. Never writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from msgspec import Struct
+
+from headrace.ledger.connection import connect_reader, mapped
+from headrace.ledger.statements import SQL
+from headrace.values import Unit, UnitKind
+
+
+class StoredUnit(Struct, frozen=True):
+    """A pending unit, the place of the record that it is rendered from, and its last attempt."""
+
+    unit: Unit
+    place: tuple[int, int, int]
+    attempt: int | None
+
+
+class StoredReply(NamedTuple):
+    content: str | None
+    finish: str | None
+    reasoning: str | None
+    refusal: str | None
+    kind: str | None
+    message: str | None
+
+
+class StoredConfig(Struct, frozen=True):
+    number: int
+    made_at: float
+    content_hash: str
+    content: dict[str, Any]
+    operating: dict[str, Any]
+
+
+class StoredRow(NamedTuple):
+    """What the output says of one item; the columns of the query `rows`, in its order."""
+
+    seq: int
+    file: int
+    offset: int
+    length: int
+    number: int
+    readable: int
+    item_notes: int
+    id: str | None
+    item_error: str | None
+    unit: int | None
+    state: int | None
+    unit_error: str | None
+    hash: bytes | None
+    notes: int | None
+    answer: str | bytes | None
+    content: str | bytes | None
+    model: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    seconds: float | None
+    reasoning: str | bytes | None
+
+
+class LedgerReader:
+    """One reading connection. Sees what was committed when each query began."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = connect_reader(path)
+
+    def close(self) -> None:
+        self._db.close()
+
+    # -- facts
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        row = self.one("get_meta", (key,))
+        return default if row is None else orjson.loads(row[0])
+
+    def configs(self) -> list[StoredConfig]:
+        return [
+            StoredConfig(number, made_at, content_hash, orjson.loads(content), orjson.loads(operating))
+            for number, made_at, content_hash, content, operating in self.all("configs")
+        ]
+
+    # -- for the feed
+
+    def pending(self, after: int, limit: int) -> list[StoredUnit]:
+        """Pending units with seq > after, in order."""
+        return [
+            StoredUnit(
+                Unit(seq=r[0], hash=r[1], item=r[2], n=r[3], kind=UnitKind(r[4]), config=r[5], ask=r[6], spent=r[7], age_s=r[8]),
+                (r[10], r[11], r[12]),
+                r[9],
+            )
+            for r in self.all("pending", (after, limit))
+        ]
+
+    def last_reply(self, attempt: int) -> StoredReply | None:
+        row = self.one("last_reply", (attempt,))
+        if row is None:
+            return None
+        content, finish, reasoning, refusal, kind, message = row
+        return StoredReply(as_text(content), as_text(finish), as_text(reasoning), as_text(refusal), kind, as_text(message))
+
+    def hash_of(self, seqs: list[int]) -> list[bytes]:
+        """Full hashes by sequence number."""
+        return [self._row("hash_of", (seq,))[0] for seq in seqs]
+
+    def hashes(self) -> Iterator[bytes]:
+        """All hashes in order of sequence number, a thousand at a time in one blob."""
+        with mapped(self.path):
+            cursor = self._db.execute(SQL["hashes"])
+            while rows := cursor.fetchmany(1000):
+                yield b"".join([row[0] for row in rows])
+
+    # -- for the output
+
+    def rows(self, first: int = 0) -> Iterator[StoredRow]:
+        with mapped(self.path):
+            cursor = self._db.execute(SQL["rows"], (first,))
+            while rows := cursor.fetchmany(500):
+                yield from map(StoredRow._make, rows)
+
+    # -- statements
+
+    def all(self, name: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with mapped(self.path):
+            return self._db.execute(SQL[name], values).fetchall()
+
+    def one(self, name: str, values: tuple[Any, ...] = ()) -> Any:
+        """The first row, or None."""
+        with mapped(self.path):
+            return self._db.execute(SQL[name], values).fetchone()
+
+    def stream(self, name: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
+        with mapped(self.path):
+            yield from self._db.execute(SQL[name], values)
+
+    def snapshot(self) -> None:
+        """Begin to see one state only, so that figures from several queries agree; until `close`."""
+        with mapped(self.path):
+            self._db.execute("BEGIN")
+
+    def _row(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self.one(name, values)
+        if row is None:
+            raise sqlite3.DataError(f"{name}{values}: no such row")
+        return row
+
+
+def as_text(value: str | bytes | None) -> str | None:
+    """Text as it was stored: one with a lone surrogate was kept as bytes."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
