@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 _PARSED = 1_000_000  # an error larger than this is read as text
-_SHOWN = 4_000
-_MARKUP = re.compile(r"<(script|style)\b.{0,20000}?</\1>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_KEPT = 65_536  # more than is ever shown: a message is cut only after secrets were taken out of it
+_MATCHED = 4_000
+_MARKUP = re.compile(r"<(?:script|style)\b[^<]{0,20000}|<[^<>]{0,2000}>", re.IGNORECASE)
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body|<!--|<\?xml)", re.IGNORECASE)
 
 
@@ -28,7 +29,7 @@ class ServerError(Struct, frozen=True):
     @property
     def words(self) -> str:
         """Everything the server said, lower-case, for matching."""
-        return " ".join(part for part in (self.code, self.type, self.param, self.message) if part).lower()
+        return " ".join(part for part in (self.code, self.type, self.param, self.message[:_MATCHED]) if part).lower()
 
 
 def read_error(body: bytes) -> ServerError:
@@ -49,14 +50,14 @@ def error_in(value: Any) -> ServerError | None:
         return _from_object(error)
     if isinstance(error, str) and error:
         return ServerError(
-            error[:_SHOWN], _word(value.get("error_type") or value.get("type")), _word(value.get("code")), raw=value
+            error[:_KEPT], _word(value.get("error_type") or value.get("type")), _word(value.get("code")), raw=value
         )
     if value.get("object") == "error" or value.get("type") == "error" or (value.get("message") and "choices" not in value):
         return _from_object(value)
     detail = value.get("detail", value.get("errors"))
     if detail and "choices" not in value:
         text = detail if isinstance(detail, str) else json.dumps(detail, default=str)
-        return ServerError(text[:_SHOWN], raw=value)
+        return ServerError(text[:_KEPT], raw=value)
     return None
 
 
@@ -93,7 +94,7 @@ def _from_object(error: dict[str, Any]) -> ServerError:
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message} ({metadata['raw'][:500]})"  # OpenRouter puts its provider's words here
     param = _word(error.get("param"))
-    return ServerError(message[:_SHOWN], kind, next((word for word in words if word), None), param, number, error)
+    return ServerError(message[:_KEPT], kind, next((word for word in words if word), None), param, number, error)
 
 
 def _word(value: Any) -> str | None:
@@ -107,7 +108,9 @@ def _status(value: Any) -> int | None:
 
 
 def _text(body: bytes) -> str:
-    text = body[: _SHOWN * 8].decode("utf-8", "replace")
+    text = body[:_KEPT].decode("utf-8", "replace")
+    if len(body) > _KEPT:
+        text = text.rsplit(None, 1)[0]  # not through the middle of a word, which might be a secret
     if is_html(body):
         text = "a web page: " + _MARKUP.sub(" ", text)
-    return " ".join(text.split())[:_SHOWN]
+    return " ".join(text.split())

@@ -11,7 +11,7 @@ from typing import Any
 Lookup = Callable[[str], str | None]
 
 _LONGEST_S = 30 * 86_400.0  # a longer wait is no wait but a mistake
-_DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}", re.ASCII)
+_DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}", re.ASCII)
 _GO_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,12})?)(h|ms|m|us|µs|μs|ns|s)", re.ASCII)
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:.]{8,18}(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})", re.ASCII)

@@ -91,7 +91,7 @@ class RawServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for writer in self._writers:
             writer.transport.abort()
-        for _ in range(3):  # the loop closes the sockets in its next rounds
+        for _round in range(3):  # the loop closes the sockets in its next rounds
             await asyncio.sleep(0)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
