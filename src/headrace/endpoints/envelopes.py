@@ -73,7 +73,7 @@ def parse(body: bytes) -> Any:
     except (msgspec.MsgspecError, RecursionError, ValueError):
         pass
     try:
-        return json.loads(body.decode("utf-8", "replace"))
+        return json.loads(body.decode("utf-8-sig", "replace"))
     except (RecursionError, ValueError):
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from headrace.endpoints import mapping, retry_after
 from headrace.endpoints.address import Address
 from headrace.endpoints.envelopes import ServerError, read_error
 from headrace.endpoints.keys import Key
-from headrace.endpoints.redact import Redactor
+from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
 from headrace.endpoints.transport import ENCODINGS, IDENTITY, Response, Transport, TransportError
 from headrace.endpoints.wire import Change, Form, Wire
@@ -52,11 +52,11 @@ class HttpEndpoint:
     def __repr__(self) -> str:
         return f"HttpEndpoint({self.name!r})"
 
-    def prepare(self, headers: Mapping[str, str], now: Callable[[], float] | None) -> None:
+    def prepare(self, headers: Mapping[str, str], now: Callable[[], float] | None, proxy: str | None) -> None:
         """Set the headers that never change and the wall clock; called once, before the first send."""
         self._fixed = dict(headers)
         self._now = now
-        self._redact.add([*headers.values(), *self._address_secrets()])
+        self._redact.add([*headers.values(), *self._address_secrets(), (urlsplit(proxy or "").password or "")])
         self._write_headers()
 
     async def send(self, request: Request) -> Reply | Failure:
@@ -106,6 +106,8 @@ class HttpEndpoint:
         if encoding is not None:
             return self._other_encoding(response, encoding, headers)
         error = read_error(response.body)
+        if 300 <= response.status < 400:
+            error = ServerError(f"it redirects to {shown_url(response.header('location') or '')}")
         failure = self._failure(response, response.status, error)
         if response.status in (400, 422):
             change = self._wire.learn(form, error)

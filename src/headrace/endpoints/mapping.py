@@ -41,7 +41,7 @@ def kind_of(status: int, error: ServerError, *, host: str = "", wait_s: float | 
     """The kind of an HTTP error. `fresh`: the endpoint has never answered yet. `wait_s`: the wait that the reply named."""
     if status >= 500:
         return _of_5xx(status, error)
-    if status == 401:
+    if status in (401, 407):
         return Kind.AUTH
     if status == 402:
         return Kind.RATE_LIMITED if wait_s is not None else Kind.QUOTA

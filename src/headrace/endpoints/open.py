@@ -45,12 +45,12 @@ def open_endpoint(  # noqa: PLR0913 - one door; the keyword arguments are its se
     key = Key(chosen, base, environ)
     if address.userinfo is not None and not any(name.lower() == "authorization" for name in (*headers, *key.headers())):
         headers["Authorization"] = "Basic " + base64.b64encode(address.userinfo.encode()).decode()
+    proxy = proxy_for(address.url, environ)
     if transport is None:
         verify = str(base / chosen.verify) if isinstance(chosen.verify, str) else chosen.verify
-        peer = Peer(verify=verify, proxy=proxy_for(address.url, environ))
-        transport = open_transport(peer, environ.get("HEADRACE_TRANSPORT") or "auto")
+        transport = open_transport(Peer(verify, proxy), environ.get("HEADRACE_TRANSPORT") or "auto")
     endpoint = HttpEndpoint(address, chosen.identity, key, wire, transport)
-    endpoint.prepare(headers, now)
+    endpoint.prepare(headers, now, proxy)
     return endpoint
 
 

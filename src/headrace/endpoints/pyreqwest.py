@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from pyreqwest.client import Client, ClientBuilder
@@ -61,7 +62,7 @@ class PyreqwestTransport:
         raw = b"" if content is None else content.to_bytes()
         if len(raw) > limit:
             raise TransportError(Reason.TOO_LARGE, Sent.MAYBE, f"the reply is larger than {limit} bytes")
-        return Response(status, raw, response.get_header)
+        return Response(status, raw, partial(_look_up, response.get_header))
 
     async def close(self) -> None:
         await self._client.close()
@@ -101,6 +102,13 @@ def open_client(peer: Peer) -> PyreqwestTransport:
         raise SpecError(
             f"endpoint.verify: {peer.verify} holds a certificate that cannot be used", key="endpoint.verify"
         ) from error
+
+
+def _look_up(get: Callable[[str], str | None], name: str) -> str | None:
+    try:
+        return get(name)
+    except ValueError:  # bytes that are no text
+        return None
 
 
 def _certificates(path: str) -> list[bytes]:

@@ -63,5 +63,8 @@ class Redactor:
 
 def shown_url(url: str) -> str:
     """A URL for people: without credentials, query and fragment."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

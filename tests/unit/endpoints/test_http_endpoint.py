@@ -440,3 +440,17 @@ def test_ctx_02_too_long_is_said_whatever_the_status() -> None:
         response(200, ANSWER),
     )
     assert failures(transport) == [(Kind.CONTEXT_TOO_LONG, False), (Kind.CONTEXT_TOO_LONG, False), "reply"]
+
+
+def test_a_redirect_says_where_to_without_its_query() -> None:
+    found = failure(open_scripted(ScriptedTransport(response(302, b"", location="https://login.corp/x?next=abcdefgh"))))
+    assert (found.kind, "https://login.corp/x" in found.message, "abcdefgh" in found.message) == (Kind.BAD_ENDPOINT, True, False)
+
+
+def test_the_embedded_model_is_refused_with_one_line() -> None:
+    with pytest.raises(SpecError, match="local"):
+        open_scripted(ScriptedTransport(), job(url="local"))
+
+
+def test_a_byte_order_mark_is_survived() -> None:
+    assert isinstance(send(open_scripted(ScriptedTransport(response(200, b"\xef\xbb\xbf" + ANSWER))))[0], Reply)

@@ -200,6 +200,11 @@ class TransportContract:
 
         self.run(scene)
 
+    def test_a_header_that_is_no_text_does_not_raise_when_it_is_looked_up(self) -> None:
+        response = self.reply(keep_replying(head=b"Retry-After: \xff\xfe\r\nX-Empty:\r\n"))
+        assert response.header("retry-after") != "7"
+        assert not response.header("x-empty")
+
     @pytest.mark.parametrize(
         ("encoding", "body"),
         [
