@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 _PARSED = 1_000_000  # an error larger than this is read as text
-_KEPT = 65_536  # more than is ever shown: a message is cut only after secrets were taken out of it
+_KEPT = 16_384  # more than is ever shown: a message is cut only after secrets were taken out of it
 _MATCHED = 4_000
 _MARKUP = re.compile(r"<(?:script|style)\b[^<]{0,20000}|<[^<>]{0,2000}>", re.IGNORECASE)
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body|<!--|<\?xml)", re.IGNORECASE)

@@ -134,7 +134,8 @@ class HttpEndpoint:
         wait_s = retry_after.named_wait(response.header, error.raw, error.message, now)
         if wait_s is None and status == 429 and response.header("retry-after") is None:
             wait_s = retry_after.empty_bucket(response.header, now)
-        kind = mapping.kind_of(status, error, host=self._address.host, wait_s=wait_s, fresh=not self.succeeded)
+        at = mapping.Circumstances(self._address.host, self._wire.model, fresh=not self.succeeded)
+        kind = mapping.kind_of(status, error, at, wait_s)
         return Failure(
             kind,
             mapping.describe(response.status, error, self.name, kind),

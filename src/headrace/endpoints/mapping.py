@@ -6,6 +6,8 @@ the address is wrong as long as the endpoint has never answered; afterwards it i
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.endpoints import refusals
 from headrace.endpoints.envelopes import ServerError
 from headrace.endpoints.transport import Reason, TransportError
@@ -37,8 +39,19 @@ _INNER = (  # (words in type or code, the status that they stand for) of errors 
 )
 
 
-def kind_of(status: int, error: ServerError, *, host: str = "", wait_s: float | None = None, fresh: bool = False) -> Kind:
-    """The kind of an HTTP error. `fresh`: the endpoint has never answered yet. `wait_s`: the wait that the reply named."""
+class Circumstances(Struct, frozen=True):
+    """What beside the reply decides: who answers, the model that was asked for, and whether the endpoint never answered yet."""
+
+    host: str = ""
+    model: str = ""
+    fresh: bool = False
+
+
+UNKNOWN = Circumstances()
+
+
+def kind_of(status: int, error: ServerError, at: Circumstances = UNKNOWN, wait_s: float | None = None) -> Kind:
+    """The kind of an HTTP error. `wait_s`: the wait that the reply named."""
     if status >= 500:
         return _of_5xx(status, error)
     if status in (401, 407):
@@ -50,11 +63,11 @@ def kind_of(status: int, error: ServerError, *, host: str = "", wait_s: float | 
     if status == 408:
         return Kind.TIMEOUT
     if status == 429:
-        return _of_429(error, host)
+        return _of_429(error, at.host)
     if status in _OVERLOADED:
         return Kind.OVERLOADED
     if 300 <= status < 400 or status in (404, 405, 410):
-        return _of_address(status, error, fresh=fresh)
+        return _of_address(status, error, at)
     if status == 413:
         return Kind.CONTEXT_TOO_LONG if refusals.too_long(error) else Kind.TOO_LARGE
     if status in _TRANSIENT_4XX:
@@ -98,10 +111,10 @@ def _of_429(error: ServerError, host: str) -> Kind:
     return Kind.QUOTA if refusals.out_of_quota(error) else Kind.RATE_LIMITED
 
 
-def _of_address(status: int, error: ServerError, *, fresh: bool) -> Kind:
-    if status in (404, 410) and refusals.misses_model(error):
+def _of_address(status: int, error: ServerError, at: Circumstances) -> Kind:
+    if status in (404, 410) and refusals.misses_model(error, at.model):
         return Kind.MODEL_MISSING
-    if fresh:
+    if at.fresh:
         return Kind.BAD_ENDPOINT
     return Kind.SERVER_ERROR if status >= 400 else Kind.PROTOCOL
 

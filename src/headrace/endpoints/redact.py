@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus, urlsplit, urlunsplit
 
 LONGEST = 300
-_SCANNED = 20_000
+_SCANNED = 4_000
 _MASK = "[redacted]"
 _USERINFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@\"'<>]{1,500}@")
 _QUERY = re.compile(r"(?i)(https?://[^\s?\"'<>]{1,2000}\?)[^\s\"'<>]{1,2000}")

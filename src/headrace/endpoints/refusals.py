@@ -35,7 +35,7 @@ _CONTENT = re.compile(
 )
 _MODEL = re.compile(
     r"model_not_found|modelnotfound|deploymentnotfound|model_not_available|invalid_model|not a valid model|model not exist"
-    r"|\bmodel\b[^.]{0,120}(?:does not exist|doesn't exist|not found|not available|is not supported|could not be found|no access)"
+    r"|\bmodel\b.{0,200}?(?:does not exist|doesn't exist|not found|not available|is not supported|could not be found|no access)"
     r"|not found[^.]{0,40}\bmodel\b|unknown model|no such model|(?:does not|not) have access to (?:the )?model"
     r"|deployment for this resource does not exist|no endpoints found|not_found_error model:"
 )
@@ -84,8 +84,11 @@ def filtered(error: ServerError) -> bool:
     return bool(_CONTENT.search(error.words))
 
 
-def misses_model(error: ServerError) -> bool:
-    return bool(_MODEL.search(error.words))
+def misses_model(error: ServerError, name: str = "") -> bool:
+    """The model is unknown: by the usual phrases, or because a structured error says its name."""
+    words = error.words
+    named = len(name) > 3 and error.raw is not None and name.lower() in words
+    return named or bool(_MODEL.search(words))
 
 
 def wants_money(error: ServerError) -> bool:

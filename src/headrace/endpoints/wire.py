@@ -54,8 +54,8 @@ class Wire:
             raise SpecError(f"model.extra.{clash[0]} is set by headrace itself; remove it", key=f"model.extra.{clash[0]}")
         if "response_format" in model.extra:
             plain = strict = None
-        self._model = model
-        self._name = endpoint.model or model.name
+        self._spec = model
+        self.model = endpoint.model or model.name
         self._plain, self._strict = plain, strict
         self._auto = endpoint.max_tokens_field == "auto"
         field = "max_tokens" if self._auto else endpoint.max_tokens_field
@@ -85,9 +85,9 @@ class Wire:
         return Change.MENDED
 
     def _write(self, tokens_field: str | None, schema: SchemaForm) -> Form:
-        model = self._model
+        model = self._spec
         written = {"temperature": model.temperature, "top_p": model.top_p, "seed": model.seed, "stop": model.stop}
-        body: dict[str, Any] = {"model": self._name, **{key: value for key, value in written.items() if value is not None}}
+        body: dict[str, Any] = {"model": self.model, **{key: value for key, value in written.items() if value is not None}}
         if tokens_field is not None:
             body[tokens_field] = model.max_tokens
         if schema is not SchemaForm.NONE:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.endpoints.envelopes import read_error
-from headrace.endpoints.mapping import inner_status, kind_of, lost, sent_of
+from headrace.endpoints.mapping import Circumstances, inner_status, kind_of, lost, sent_of
 from headrace.endpoints.transport import Reason, TransportError
 from headrace.values import PERMANENT, STOPPING, TRANSIENT, Kind, Sent
 
@@ -225,13 +225,21 @@ TABLE: list[tuple[str, int, bytes, Kind]] = [
 
 @pytest.mark.parametrize(("status", "body", "kind"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_a_reply_has_its_kind(status: int, body: bytes, kind: Kind) -> None:
-    assert kind_of(status, read_error(body), host="api.example.com") is kind
+    assert kind_of(status, read_error(body), Circumstances("api.example.com")) is kind
 
 
 def test_insufficient_quota_clears_by_itself_at_dashscope_only() -> None:
     error = read_error(openai("x", code="insufficient_quota"))
-    assert kind_of(429, error, host="dashscope-intl.aliyuncs.com") is Kind.RATE_LIMITED
-    assert kind_of(429, error, host="api.openai.com") is Kind.QUOTA
+    assert kind_of(429, error, Circumstances("dashscope-intl.aliyuncs.com")) is Kind.RATE_LIMITED
+    assert kind_of(429, error, Circumstances("api.openai.com")) is Kind.QUOTA
+
+
+def test_a_404_that_says_the_models_name_misses_the_model() -> None:
+    dotted = read_error(openai("The model `qwen2.5-0.5b` does not exist."))
+    other_words = read_error(openai("qwen2.5-0.5b: nothing here"))
+    assert kind_of(404, dotted, Circumstances(fresh=True)) is Kind.MODEL_MISSING
+    assert kind_of(404, other_words, Circumstances(model="qwen2.5-0.5b", fresh=True)) is Kind.MODEL_MISSING
+    assert kind_of(404, other_words, Circumstances(model="another", fresh=True)) is Kind.BAD_ENDPOINT
 
 
 def test_a_402_that_names_a_wait_is_a_rate_limit() -> None:
@@ -245,8 +253,8 @@ def test_a_402_that_names_a_wait_is_a_rate_limit() -> None:
 )
 def test_a_reply_that_names_no_model_says_that_the_address_is_wrong_until_the_first_success(status: int, body: bytes) -> None:
     error = read_error(body)
-    assert kind_of(status, error, fresh=True) is Kind.BAD_ENDPOINT
-    assert kind_of(status, error, fresh=False) in TRANSIENT
+    assert kind_of(status, error, Circumstances(fresh=True)) is Kind.BAD_ENDPOINT
+    assert kind_of(status, error, Circumstances(fresh=False)) in TRANSIENT
 
 
 @pytest.mark.parametrize("status", [408, 504, 524])
