@@ -16,6 +16,7 @@ from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
 from headrace.policy.timeout import attempt_timeout_s
+from headrace.policy.wrong import SUSPECT
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -227,6 +228,10 @@ class LiveEngine:
         if settled.stop is not None:
             self.stop(settled.stop.value, f"{name}: {failure.message}", 4)
             return
+        if self._ending is not None:
+            if self._ending.reason == "misconfigured" and failure.kind in SUSPECT:
+                self._reopen([work.seq])
+            return
         total = self.feed.total if self.feed.read_done else None
         if not failure.mended and lane.wrong.on_failure(work.seq, failure, total):
             self._reopen(lane.wrong.suspects)
@@ -315,19 +320,35 @@ class LiveEngine:
         if self._ending is not None:
             return
         now = self._loop.time()
-        change = self.lane.next_change(now)
-        due = self.feed.next_due
-        when = due if change is None else change if due is None or self.feed.has_supply else max(change, due)
-        if change is not None:
-            give_up = now + max(0.0, self.knobs.give_up_after_s - self.lane.down_for_s(now))
-            when = min(when if when is not None else give_up, give_up)
+        when = self._next_chance(now)
+        if self.lane.breaker.is_down or self.lane.overloaded_since is not None:
+            give_up = now + self._patience_s(now)
+            when = give_up if when is None else min(when, give_up)
         if when is None:
             return
         if self._alarm is not None:
-            if self._alarm.when() <= when and not self._alarm.cancelled() and self._alarm.when() > now:
+            if now < self._alarm.when() <= when:
                 return
             self._alarm.cancel()
-        self._alarm = self._loop.call_at(max(when, now), self._on_alarm)
+        self._alarm = self._loop.call_at(when, self._on_alarm)
+
+    def _patience_s(self, now: float) -> float:
+        """Seconds until it is time to give up."""
+        lane, limit = self.lane, self.knobs.give_up_after_s
+        left = limit - lane.down_for_s(now)
+        if lane.refused_since is not None:
+            left = min(left, min(REFUSED_FOR_S, limit) - lane.refused_for_s(now))
+        return max(0.0, left)
+
+    def _next_chance(self, now: float) -> float | None:
+        """When something can be sent by the passing of time alone. What comes back by itself needs no alarm."""
+        due = self.feed.next_due
+        if self.lane.may_send(now):
+            return due if due is not None and due > now else None
+        change = self.lane.next_change(now)
+        if change is None or self.feed.has_supply:
+            return change
+        return max(change, due) if due is not None else None
 
     def _on_alarm(self) -> None:
         self._alarm = None

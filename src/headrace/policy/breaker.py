@@ -7,6 +7,7 @@ from enum import StrEnum
 TRIP_UNITS = 3
 FIRST_PROBE_S = 0.5
 LONGEST_PROBE_S = 30.0
+LONGEST_REFUSED_PROBE_S = 4.0
 
 
 class Circuit(StrEnum):
@@ -62,13 +63,13 @@ class Breaker:
         return False
 
     def force_open(self, now: float, why: str) -> None:
-        """Hold the endpoint to be down at once: a refused connection before its first success."""
+        """Hold the endpoint to be down at once: a refused connection before its first success, probed every few seconds."""
         if not self.is_down:
             self.down_since = now
             self.why = why
             self._open(now)
         elif self.circuit is Circuit.PROBING:
-            self._interval = min(self._interval * 2, LONGEST_PROBE_S)
+            self._interval = min(self._interval * 2, LONGEST_REFUSED_PROBE_S)
             self._open(now)
 
     def on_no_verdict(self, now: float) -> None:

@@ -13,6 +13,7 @@ import orjson
 
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
+from headrace.errors import LedgerError
 from headrace.protocols import Endpoint, Judge, Observer
 from headrace.testing.memory_ledger import MemoryLedger
 from headrace.testing.virtual_loop import run_virtual
@@ -21,7 +22,7 @@ from headrace.values import Answer, Failure, Intaken, Item, Kind, Reply, State, 
 T = TypeVar("T")
 
 
-class Crash(BaseException):  # noqa: N818  a death, not an error: nothing may catch it
+class Crash(SystemExit):  # noqa: N818  a death, not an error: event loops let this one through at once
     """The process dies here."""
 
 
@@ -126,25 +127,29 @@ class Life:
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     observers: Sequence[Observer] = ()
     processes: int = 0
+    _dead: bool = False
 
     def step(
         self, seed: int, *, crash_at: int | None = None, kill_at_s: float | None = None, interrupt_at_s: Sequence[float] = ()
     ) -> Ending | None:
         """The ending of this process, or None after a crash."""
         self.processes += 1
+        self._dead = False
         steps = 0
 
         def hook(_step: str) -> None:
             nonlocal steps
+            if self._dead:
+                raise LedgerError("written by a dead process")
             steps += 1
             if crash_at is not None and steps >= crash_at:
-                raise Crash
+                self._die()
 
         self.ledger.recover(1, 0.0, retry_ambiguous=self.knobs.retry_ambiguous)
         self.ledger.hook = hook
         try:
             return run_virtual(
-                self._process(seed, kill_at_s, interrupt_at_s), seed=seed, max_time_s=10_000_000, max_steps=5_000_000
+                self._process(seed, kill_at_s, interrupt_at_s), seed=seed, max_time_s=10_000_000, max_steps=300_000
             )
         except Crash:
             return None
@@ -166,13 +171,14 @@ class Life:
         for at in interrupt_at_s:
             loop.call_later(at, engine.interrupt, 130)
         if kill_at_s is not None:
-            loop.call_later(kill_at_s, _die)
+            loop.call_later(kill_at_s, self._die)
         return await engine.run()
+
+    def _die(self) -> None:
+        """Whatever the loop still runs while it is taken down can change nothing any more."""
+        self._dead = True
+        raise Crash
 
     def count(self, state: State) -> int:
         """Units in a state, as the ledger has them."""
         return sum(found is state for found in self.ledger.states.values())
-
-
-def _die() -> None:
-    raise Crash
