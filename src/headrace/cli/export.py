@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.parameters import Run, chosen, found
-from headrace.cli.printing import print_lines
+from headrace.cli.printing import print_lines, print_words
 from headrace.errors import SpecError
 from headrace.runs.jobrules import OUTPUT_SUFFIXES
+from headrace.runs.outputs import export_run
 from headrace.values import Status
 
 To = Annotated[Path, typer.Option("--to", metavar="PATH", help="Where to: .jsonl .csv .parquet.")]
@@ -27,5 +27,7 @@ def export(to: To, run: Run = None, only: Only = None, details: Details = False)
         raise SpecError(
             f"--to: found {str(to)[:60]!a}; allowed: {allowed}", key="--to", found=f"{str(to)[:60]!a}", allowed=allowed
         )
-    written = importlib.import_module("headrace.runs.export").export(found(run).path, to, statuses, details)
+    written, warning = export_run(found(run), to, statuses, details=details)
+    if warning is not None:
+        print_words(f"headrace: {warning}")
     print_lines([f"{written:,} records written to {to}"])

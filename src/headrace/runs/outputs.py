@@ -79,3 +79,13 @@ def write(
     finally:
         places.close()
     return rows, warning
+
+
+def export_run(folder: RunFolder, to: Path, only: frozenset[Status] | None, *, details: bool) -> tuple[int, str | None]:
+    """Write a run's output again, in the format of `to`, also while items are pending; rows written, and a warning."""
+    reader = LedgerReader(folder.ledger)
+    try:
+        reader.snapshot()
+        return write(reader, folder, to, details=details, only=only)
+    finally:
+        reader.close()

@@ -158,8 +158,8 @@ def _active_seconds(reader: LedgerReader, times: np.ndarray[Any, Any]) -> float:
 def _percentiles(seconds: np.ndarray[Any, Any]) -> dict[str, float]:
     if not len(seconds):
         return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0}
-    p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
-    return {"p50": round(p50, 4), "p95": round(p95, 4), "p99": round(p99, 4), "max": round(float(seconds.max()), 4)}
+    p50, p95, p99, most = np.percentile(seconds, [50, 95, 99, 100]).round(4).tolist()
+    return {"p50": p50, "p95": p95, "p99": p99, "max": most}
 
 
 def _context(tokens: np.ndarray[Any, Any]) -> dict[str, float]:
