@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 import orjson
 
 HASH_BYTES = 16
-_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
+_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_LONG_NUMBER = b"0" * 19
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+_TOO_DEEP = "nested too deeply"
 
 
 def encode(value: Any) -> bytes:
     """JSON in UTF-8 as sent: keys in the given order, no spaces. What orjson refuses goes through the standard library.
 
-    Lone surrogates and integers beyond 64 bits come out as the standard library writes them (escaped, exact).
-    NaN and infinities raise ValueError: they are no JSON.
+    Lone surrogates and integers beyond 64 bits come out as the standard library writes them (escaped, exact). Raises
+    ValueError on NaN, infinities, a cycle and hundreds of levels of nesting, TypeError on what is no JSON value.
     """
     try:
-        if _has_no_float_trouble(value):
-            return orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        pass
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        raw = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return _dumps(value)
+    if type(value) is str or (type(value) is dict and _PLAIN_TYPES.issuperset(map(type, value.values()))):
+        return raw
+    # orjson writes NaN and infinities as null: only where a null stands can one have been.
+    return _dumps(value) if b"null" in raw and _holds_non_finite(value) else raw
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with sorted keys, for hashing only. Raises ValueError on NaN and infinities."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True, allow_nan=False).encode("ascii")
+    """JSON with sorted keys, for hashing only. Raises as `encode` does."""
+    return _dumps(value, sort_keys=True)
 
 
 def digest(value: Any) -> str:
@@ -37,22 +43,19 @@ def digest(value: Any) -> str:
 
 
 def decode(raw: bytes | str) -> Any:
-    """Parse one JSON text as exactly as Python can: big integers stay integers. Raises ValueError.
+    """Parse one JSON text as exactly as Python can: big integers stay integers.
 
-    NaN and infinities are refused, duplicate keys keep their last value (as every JSON reader does).
+    Raises ValueError, with NaN, infinities, numbers too large for a float and hundreds of levels of nesting among the
+    reasons; UnicodeDecodeError is one where bytes are not UTF-8. Duplicate keys keep their last value (as every JSON
+    reader does).
     """
     try:
         value = orjson.loads(raw)
     except ValueError:
-        pass
-    else:
-        if _is_exact(value, raw):
-            return value
-    try:
-        text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
-        return json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        return _decode_slowly(raw)
+    if type(value) is dict and _PLAIN_TYPES.issuperset(map(type, value.values())):
+        return value
+    return _decode_slowly(raw) if _may_be_inexact(value, raw) else value
 
 
 class UnitHasher:
@@ -74,26 +77,66 @@ class UnitHasher:
         return state.digest()[:HASH_BYTES]
 
 
-def _has_no_float_trouble(value: Any) -> bool:
-    """True where orjson cannot silently turn NaN or infinity into null."""
-    if isinstance(value, str | int | bool) or value is None:
-        return True
-    if isinstance(value, float):
-        return value - value == 0.0
-    if isinstance(value, dict):
-        return all(map(_has_no_float_trouble, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_has_no_float_trouble, value))
-    return True
+def _dumps(value: Any, *, sort_keys: bool = False) -> bytes:
+    try:
+        return json.dumps(value, separators=(",", ":"), sort_keys=sort_keys, allow_nan=False).encode("ascii")
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
 
 
-def _is_exact(value: Any, raw: bytes | str) -> bool:
-    """False where a number of 19 digits or more may stand, which orjson would turn into a float."""
-    suspects = value.values() if isinstance(value, dict) else (value,)
-    if not any(isinstance(suspect, float | dict | list) for suspect in suspects):
-        return True
-    text = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
-    return b"0" * 19 not in text.translate(_DIGITS)
+def _holds_non_finite(value: Any) -> bool:
+    """Whether NaN or an infinity stands anywhere in it."""
+    waiting = [value]
+    for inner in waiting:
+        if isinstance(inner, float):
+            if not math.isfinite(inner):
+                return True
+        elif isinstance(inner, dict):
+            waiting += inner.values()
+        elif isinstance(inner, list | tuple):
+            waiting += inner
+    return False
+
+
+def _decode_slowly(raw: bytes | str) -> Any:
+    text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+def _may_be_inexact(value: Any, raw: bytes | str) -> bool:
+    """Whether orjson may have made a float of an integer beyond 64 bits.
+
+    What is nested is looked through while it has few values for its length, else the text is searched for a long number:
+    each is the cheaper one there.
+    """
+    left = 8 + len(raw) // 32
+    waiting = [value]
+    for container in waiting:
+        values = container.values() if type(container) is dict else container if type(container) is list else (container,)
+        if _PLAIN_TYPES.issuperset(map(type, values)):
+            continue
+        left -= len(values)
+        if left < 0 and len(waiting) > 1:
+            text = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
+            return _LONG_NUMBER in text.translate(_DIGITS)
+        for inner in values:
+            kind = type(inner)
+            if kind is float:
+                if not -1e18 < inner < 1e18:
+                    return True
+            elif kind is dict or kind is list:
+                waiting.append(inner)
+    return False
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number too large for a float")
+    return number
 
 
 def _refuse_constant(name: str) -> Any:

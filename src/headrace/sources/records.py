@@ -9,53 +9,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from headrace import canon
 from headrace.errors import DiskError, InputBrokenError, RecordError
 from headrace.sources.paths import cause, shown
 
 _MOST_OPEN = 64  # descriptors kept open; a glob may name thousands of files
-_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
-_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-_LONG_NUMBER = b"0" * 19
 _KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value", type(None): "null"}
 
 
 def parse(raw: bytes) -> dict[str, Any]:
     """A record's fields from its JSON, as exactly as `canon.decode`. Raises RecordError with the reason."""
     try:
-        value = orjson.loads(raw)
-    except ValueError:
-        return _parse_slowly(raw)
-    if type(value) is not dict:
-        raise RecordError(f"not a JSON object: {_KINDS[type(value)]}")
-    if not _PLAIN_TYPES.issuperset(map(type, value.values())) and _may_be_inexact(value, raw):
-        return _parse_slowly(raw)
-    return value
-
-
-def _may_be_inexact(fields: dict[str, Any], raw: bytes) -> bool:
-    """Whether an integer of over 64 bits may have become a float: one that large, or somewhere in what is nested."""
-    nested = False
-    for value in fields.values():
-        kind = type(value)
-        if kind is float:
-            if not -1e18 < value < 1e18:
-                return True
-        elif (kind is dict or kind is list) and value:
-            nested = True
-    return nested and _LONG_NUMBER in raw.translate(_DIGITS)
-
-
-def _parse_slowly(raw: bytes) -> dict[str, Any]:
-    try:
         value = canon.decode(raw)
-        canon.canonical(value)  # refuses infinities, which the standard parser makes of 1e400
     except UnicodeDecodeError as error:
         raise RecordError(f"not UTF-8: byte 0x{raw[error.start]:02x} at byte {error.start + 1}") from error
-    except RecursionError as error:
-        raise RecordError("not JSON: nested too deeply") from error
     except ValueError as error:
         raise RecordError(f"not JSON: {_reason(error)}") from error
     if type(value) is not dict:
@@ -67,8 +34,6 @@ def _reason(error: ValueError) -> str:
     text = str(error)
     if text.startswith("Exceeds the limit"):
         return "an integer of more than 4,300 digits"
-    if text.startswith("Out of range float"):
-        return "a number too large for a float"
     return text.partition(" (decode using")[0]
 
 
