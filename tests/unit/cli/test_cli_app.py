@@ -180,7 +180,7 @@ def test_export_wants_a_format_that_it_can_write(capsys: pytest.CaptureFixture[s
 def test_words_of_only_are_checked() -> None:
     assert chosen("timeout, empty", Kind) == {Kind.TIMEOUT, Kind.EMPTY}
     assert chosen(None, Kind) is None
-    for text in ("timeot", "", ",", "TIMEOUT"):
+    for text in ("timeouts", "", ",", "TIMEOUT"):
         with pytest.raises(SpecError, match="--only"):
             chosen(text, Kind)
 

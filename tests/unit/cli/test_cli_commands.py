@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.cli import app
+from headrace.cli import export as export_module
 from headrace.cli import failures as failures_module
 from headrace.cli import runs as runs_module
 from headrace.cli import show as show_module
@@ -81,9 +82,9 @@ class Work:
     def show(self, folder: Path) -> dict[str, Any]:
         return {"run": folder.name}
 
-    def export(self, folder: Path, to: Path, only: Any, details: bool) -> int:
-        self.asked.append((folder.name, to, only, details))
-        return 1234
+    def export(self, run: Any, to: Path, only: Any, *, details: bool) -> tuple[int, str | None]:
+        self.asked.append((run.id, to, only, details))
+        return 1234, "fields left out"
 
     def _result(self) -> SimpleNamespace:
         return SimpleNamespace(exit_code=0, message=None, output=Path("out.jsonl"), status=document(), reason=None)
@@ -100,7 +101,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
         monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
     monkeypatch.setattr(show_module, "show_of", fake.show)
-    monkeypatch.setitem(sys.modules, "headrace.runs.export", fake)
+    monkeypatch.setattr(export_module, "export_run", fake.export)
     return fake
 
 
@@ -196,4 +197,6 @@ def test_show_prints_the_archive(work: Work, run_id: str, capsys: pytest.Capture
 def test_export_passes_path_statuses_and_details_on(work: Work, run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.invoke(["export", "--to", "x.csv", "--only", "done,failed", "--details"]) == 0
     assert work.asked == [(run_id, Path("x.csv"), {Status.DONE, Status.FAILED}, True)]
-    assert "1,234 records written to x.csv" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert out == "1,234 records written to x.csv\n"
+    assert err == "headrace: fields left out\n"
