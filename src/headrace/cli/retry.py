@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Annotated
 
 import typer
@@ -20,7 +19,8 @@ def retry(run: Run = None, only: Only = None, overrides: Overrides = None, json:
     """Send again what failed or was quarantined, under the changed keys where --set gives some."""
     kinds = chosen(only, Kind)
     folder = found(run)
-    pipeline = importlib.import_module("headrace.runs.pipeline")
+    from headrace.runs.retry import retry as retry_run  # noqa: PLC0415 (help and refusals do not pay for the engine)
+
     with observers(quiet=quiet) as watching:
-        result = run_until_complete(pipeline.retry(folder, kinds, list(overrides or ()), watching))
+        result = run_until_complete(retry_run(folder, kinds, list(overrides or ()), watching))
     end(result, json=json, quiet=quiet)

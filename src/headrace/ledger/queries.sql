@@ -158,8 +158,18 @@ SELECT unit.seq, unit.hash, attempt.content, attempt.finish, attempt.reasoning, 
 FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN endpoint ON endpoint.id = attempt.endpoint
 WHERE unit.seq = ? AND unit.state IN (2, 4) AND attempt.content IS NOT NULL;
 
--- retryable: units of some states, for `headrace retry`
-SELECT seq, state, error FROM unit WHERE state IN (3, 4) ORDER BY seq;
+-- retryable: units that failed or were quarantined, with the place of their record
+SELECT unit.seq, unit.error, unit.item, item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item WHERE unit.state IN (3, 4) ORDER BY unit.seq;
+
+-- retryable_items: rejected items of which a record could be made
+SELECT seq, error, file, offset, length FROM item WHERE error IS NOT NULL AND readable = 1 ORDER BY seq;
+
+-- requeue: a failed or quarantined unit is to be sent again, under this hash and configuration
+UPDATE unit SET state = 0, ask = 0, spent = 0, age = 0, error = NULL, hash = ?, config = ? WHERE seq = ?;
+
+-- requeue_item: a rejected item has become a request
+UPDATE item SET error = NULL, notes = ? WHERE seq = ?;
 
 -- item_hashes: what each item asked, to say what changed
 SELECT item.id, item.number, unit.hash, item.error FROM item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.notes import to_bits
 from headrace.ledger.statements import SQL
 from headrace.protocols import Batch
-from headrace.values import Attempt, Item, Kind, Origin, Outcome, Sent, State
+from headrace.values import Attempt, Item, Kind, Origin, Outcome, Sent, State, Unit
 
 
 class SqliteLedger:
@@ -120,6 +120,20 @@ class SqliteLedger:
         with mapped(self.path):
             self._query("put_endpoint", (identity, name))
             return int(self._query("get_endpoint", (identity,)).fetchone()[0])
+
+    def requeue(self, config: int, units: Sequence[tuple[int, bytes]], items: Sequence[tuple[Unit, int]]) -> None:
+        """Settled units go back to pending under a new hash and configuration; rejected items get a unit (and notes)."""
+        try:
+            with mapped(self.path):
+                self._run("BEGIN IMMEDIATE")
+                self._many("requeue", ((value, config, seq) for seq, value in units))
+                self._many("requeue_item", ((notes, unit.item) for unit, notes in items))
+                self._many("insert_piece", ((unit.item, unit.n, unit.seq) for unit, _ in items))
+                self._many("insert_unit", ((u.seq, u.hash, u.kind, config, u.item, u.n) for u, _ in items))
+                self._run("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
 
     # -- where it stands
 

@@ -62,6 +62,11 @@ def write_output(reader: LedgerReader, places: RecordPlaces, path: Path, selecti
     return sink.rows
 
 
+def output_rows(reader: LedgerReader, places: RecordPlaces, selection: Selection) -> Iterable[OutputRow]:
+    """The rows that `write_output` would write."""
+    return _Rows(reader, places, _Layout(reader, selection), selection)
+
+
 class _Layout:
     """Which fields of ours the output has, and what they are called there: decided once."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from headrace import canon
 from headrace.errors import HeadraceError, SpecError
 from headrace.ledger.reader import LedgerReader
-from headrace.runs.export import Selection, write_output
+from headrace.runs.export import Selection, output_rows, write_output
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
 from headrace.sources.fingerprint import matches
-from headrace.sources.records import RecordPlaces
+from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Status
 
 FINISHED = frozenset({Status.DONE, Status.FAILED, Status.QUARANTINED, Status.REJECTED})
@@ -67,9 +69,7 @@ def write(
     reader: LedgerReader, folder: RunFolder, path: Path, *, details: bool, only: frozenset[Status] | None = None
 ) -> tuple[int, str | None]:
     """Write a run's rows to `path`; returns their number, and a warning where the input's fields had to be left out."""
-    fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
-    files = [Path(file["path"]) for file in fingerprint]
-    with_fields = not any(reader.meta("in_place", [])) or matches(fingerprint, files)
+    files, with_fields = _records_of(reader)
     warning = None
     if not with_fields:
         warning = "the input file is not what it was when it was read: the output has id and answer fields only."
@@ -79,6 +79,33 @@ def write(
     finally:
         places.close()
     return rows, warning
+
+
+def rows_of(folder: RunFolder, *, details: bool) -> Iterator[dict[str, Any]]:
+    """The output's records as dicts, in input order."""
+    reader = LedgerReader(folder.ledger)
+    places = None
+    try:
+        reader.snapshot()
+        files, with_fields = _records_of(reader)
+        places = RecordPlaces(folder.records, files)
+        for row in output_rows(reader, places, Selection(details=details, with_fields=with_fields)):
+            fields = parse(row.raw) if row.raw is not None else {}
+            answers = dict(row.answers)
+            if row.answer_json is not None:
+                answers[next(iter(answers))] = canon.decode(row.answer_json)
+            yield {**fields, **answers}
+    finally:
+        reader.close()
+        if places is not None:
+            places.close()
+
+
+def _records_of(reader: LedgerReader) -> tuple[list[Path], bool]:
+    """The input's files, and whether records that lie in them are still what was read."""
+    fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
+    files = [Path(file["path"]) for file in fingerprint]
+    return files, not any(reader.meta("in_place", [])) or matches(fingerprint, files)
 
 
 def export_run(folder: RunFolder, to: Path, only: frozenset[Status] | None, *, details: bool) -> tuple[int, str | None]:

@@ -96,7 +96,7 @@ class Run:
         self.clock = WallClock()
         self.warnings: list[str] = []
 
-    async def go(self, source: OpenedSource, options: RunOptions) -> RunResult:
+    async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
         """Open the ledger, settle what is open, write the output, say how it ended."""
         self._archive({})
         ledger = SqliteLedger(self.folder.ledger)
@@ -106,14 +106,14 @@ class Run:
             if reading.done and ledger.unsettled() == 0:
                 ending = Ending()
             else:
-                ledger.put_meta(ending={}, in_place=list(source.in_place))
+                ledger.put_meta(ending={}, **({"in_place": list(source.in_place)} if source is not None else {}))
                 ending = await self._settle(ledger, config, reading, source, options)
             return self._end(ledger, ending)
         finally:
             ledger.close()
 
     async def _settle(
-        self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource, options: RunOptions
+        self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource | None, options: RunOptions
     ) -> Ending:
         spec = self.job.spec
         endpoint = open_endpoint_of(self.job, self.making.judge)

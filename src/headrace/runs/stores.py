@@ -22,21 +22,23 @@ from headrace.sources.records import RecordPlaces, RecordsFile
 
 
 def open_stores(
-    folder: RunFolder, source: OpenedSource, reading: Reading, fingerprint: Sequence[dict[str, Any]], *, dedupe: bool
+    folder: RunFolder, source: OpenedSource | None, reading: Reading, fingerprint: Sequence[dict[str, Any]], *, dedupe: bool
 ) -> Stores:
     """Open a run's stores where an earlier process left them: what was not committed is forgotten."""
     records = RecordsFile(folder.records)
     records.truncate(reading.records_length)
     reader = LedgerReader(folder.ledger)
     index = DedupeIndex(reader.hash_of, folder.path)
+    files = source.files if source is not None else [Path(file["path"]) for file in fingerprint]
     if not reading.done:
+        assert source is not None
         if reading.position is not None:
             source.restore(fingerprint, reading.names)
             source.seek(reading.position)
         if dedupe:
             for blob in reader.hashes():
                 index.load(blob)
-    return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, source.files), reader, index)
+    return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, files), reader, index)
 
 
 def open_endpoint_of(job: Job, judge: AnswerJudge) -> Endpoint:

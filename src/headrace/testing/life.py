@@ -22,7 +22,7 @@ from headrace.values import Answer, Failure, Intaken, Item, Kind, Reply, State, 
 T = TypeVar("T")
 
 
-class Crash(SystemExit):  # noqa: N818  a death, not an error: event loops let this one through at once
+class Crash(SystemExit):
     """The process dies here."""
 
 
@@ -72,7 +72,8 @@ class ContentJudge:
         return Answer()
 
     def reask(self, payload: bytes, reply: Reply, failure: Failure) -> bytes:
-        return payload[:-1] + b',{"role":"user","content":"' + failure.message.encode() + b'"}]'
+        said = b',{"role":"assistant","content":' + orjson.dumps(reply.content) + b"}"
+        return payload[:-1] + said + b',{"role":"user","content":' + orjson.dumps(failure.message) + b"}]"
 
 
 class TextsIntake:

@@ -1,0 +1,127 @@
+"""`headrace retry`: what failed, was quarantined or rejected goes back to pending, under changed keys where some are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.clock import WallClock
+from headrace.errors import RecordError, SpecError
+from headrace.ledger.lock import RunLock
+from headrace.ledger.notes import to_bits
+from headrace.ledger.reader import LedgerReader, as_text
+from headrace.ledger.writer import SqliteLedger
+from headrace.protocols import Observer
+from headrace.runs import archive
+from headrace.runs.intake import Making
+from headrace.runs.job import Job
+from headrace.runs.jobfile import job_from_dict
+from headrace.runs.making import making_of
+from headrace.runs.pipeline import Run, RunOptions, RunResult
+from headrace.runs.registry import RunFolder
+from headrace.sources.open import OpenedSource, open_source
+from headrace.sources.records import RecordPlaces, parse
+from headrace.values import Kind, Note, Unit
+
+
+async def retry(
+    folder: RunFolder, kinds: frozenset[Kind] | None, overrides: Sequence[str], observers: Sequence[Observer] = ()
+) -> RunResult:
+    """Send again what ended with one of `kinds` (None: any), under the run's own configuration and `overrides`.
+
+    Each answer keeps the number of the configuration that made it. Content keys may change only once the run has been
+    finished: what is still pending was asked under the old ones. Raises SpecError, LockedError.
+    """
+    with RunLock(folder.lock):
+        reader = LedgerReader(folder.ledger)
+        try:
+            job, content_changed = _job(folder, reader, overrides)
+            making = making_of(job.spec)
+            read_whole = bool(reader.meta("reading", {}).get("done", False))
+            if content_changed and (not read_whole or reader.one("unsettled")[0]):
+                raise SpecError(
+                    f"run {folder.id} is not finished: keys that decide answers can be changed only afterwards; "
+                    "run the job to its end first, or change operating keys alone."
+                )
+            source = None if read_whole else open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
+            try:
+                run = Run(job, making, folder, observers, is_new=False)
+                _requeue(run, reader, kinds, content_changed=content_changed)
+                return await run.go(source, RunOptions())
+            finally:
+                _close(source)
+        finally:
+            reader.close()
+
+
+def _close(source: OpenedSource | None) -> None:
+    if source is not None:
+        source.close()
+
+
+def _job(folder: RunFolder, reader: LedgerReader, overrides: Sequence[str]) -> tuple[Job, bool]:
+    """The run's job: its first content, its newest operating keys, and the overrides; and whether these change content."""
+    configs = reader.configs()
+    if not configs:
+        raise SpecError(f"run {folder.id} never began: there is nothing to send again.")
+    document = archive.read(folder)
+    base = archive.base_of(document, folder)
+    content, operating = configs[0].content, dict(configs[-1].operating)
+    answer = {**content["answer"], "retry_invalid": operating.pop("retry_invalid")}
+    tables: dict[str, Any] = {**content, **operating, "answer": answer}
+    job = job_from_dict(tables, base, overrides)
+    path = document.get("job_file")
+    named = Job(spec=job.spec, path=base / path if isinstance(path, str) else None, base=base)
+    return named, job.spec.content_hash() != configs[0].content_hash
+
+
+def _requeue(run: Run, reader: LedgerReader, kinds: frozenset[Kind] | None, *, content_changed: bool) -> None:
+    fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
+    places = RecordPlaces(run.folder.records, [run.job.base / file["path"] for file in fingerprint])
+    ledger = SqliteLedger(run.folder.ledger)
+    try:
+        units = [
+            (seq, _hash(run.making, item, places.fetch([place])[0]))
+            for seq, error, item, *place in reader.stream("retryable")
+            if _chosen(error, kinds)
+        ]
+        items = _revived(run.making, ledger, reader, places, kinds) if content_changed else []
+        config = ledger.add_config(WallClock().now(), run.job.spec.content(), run.job.spec.operating())
+        ledger.requeue(config, [(seq, value) for seq, value in units if value is not None], items)
+    finally:
+        places.close()
+        ledger.close()
+
+
+def _chosen(error: Any, kinds: frozenset[Kind] | None) -> bool:
+    return kinds is None or (as_text(error) or "").partition(": ")[0] in kinds
+
+
+def _hash(making: Making, item: int, raw: bytes) -> bytes | None:
+    """The unit's hash under the new rules; None where they make no request of the record: it stays as it is."""
+    try:
+        payload = making.renderer.render(making.slicer(item, parse(raw)))
+    except RecordError:
+        return None
+    return making.hasher(payload, b"" if making.dedupe else item.to_bytes(8, "big"))
+
+
+def _revived(
+    making: Making, ledger: SqliteLedger, reader: LedgerReader, places: RecordPlaces, kinds: frozenset[Kind] | None
+) -> list[tuple[Unit, int]]:
+    """Rejected items of which the new rules make requests, each a unit of its own."""
+    revived = []
+    _, number = ledger.next_numbers()
+    for seq, error, *place in reader.stream("retryable_items"):
+        if not _chosen(error, kinds):
+            continue
+        raw = places.fetch([(place[0], place[1], place[2])])[0]
+        try:
+            piece = making.slicer(seq, parse(raw))
+            payload = making.renderer.render(piece)
+        except RecordError:
+            continue
+        value = making.hasher(payload, b"" if making.dedupe else seq.to_bytes(8, "big"))
+        revived.append((Unit(seq=number, hash=value, item=seq), to_bits([Note.INPUT_CUT]) if piece.cut else 0))
+        number += 1
+    return revived
