@@ -12,11 +12,11 @@ from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json, Overrides, Quiet, Run, chosen, found
 from headrace.values import Kind
 
-Only = Annotated[str | None, typer.Option("--only", metavar="KIND,...", help="Only units that ended with one of these kinds.")]
+Only = Annotated[str | None, typer.Option("--only", metavar="KIND,...", help="Only what ended with one of these kinds.")]
 
 
 def retry(run: Run = None, only: Only = None, overrides: Overrides = None, json: Json = False, quiet: Quiet = False) -> None:
-    """Send again what failed or was quarantined, under the changed keys where --set gives some."""
+    """Send again what failed, was rejected or quarantined, under the changed keys where --set gives some."""
     kinds = chosen(only, Kind)
     folder = found(run)
     from headrace.runs.retry import retry as retry_run  # noqa: PLC0415 (help and refusals do not pay for the engine)

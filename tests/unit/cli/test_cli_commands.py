@@ -96,7 +96,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "job.toml").write_text(JOB, encoding="utf-8")
-    pipeline = SimpleNamespace(execute=fake.execute, retry=fake.retry, RunOptions=SimpleNamespace)
+    pipeline = SimpleNamespace(execute=fake.execute, RunOptions=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "headrace.runs.retry", SimpleNamespace(retry=fake.retry))
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
     for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
         monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
