@@ -31,6 +31,7 @@ class Breaker:
         self._streak: dict[int, None] = {}
         self._streak_since = 0.0
         self._interval = FIRST_PROBE_S
+        self._probe: int | None = None
 
     @property
     def is_down(self) -> bool:
@@ -52,9 +53,8 @@ class Breaker:
         if len(self._streak) < TRIP_UNITS:
             self._streak[unit] = None
         self.why = why
-        if self.circuit is Circuit.PROBING:
-            self._interval = min(self._interval * 2, LONGEST_PROBE_S)
-            self._open(now)
+        if self._is_probe(unit):
+            self._probe_failed(now, LONGEST_PROBE_S)
             return False
         if self.circuit is Circuit.CLOSED and allow_open and len(self._streak) >= TRIP_UNITS:
             self.down_since = self._streak_since
@@ -62,35 +62,38 @@ class Breaker:
             return True
         return False
 
-    def force_open(self, now: float, why: str) -> None:
+    def force_open(self, now: float, why: str, unit: int | None = None) -> None:
         """Hold the endpoint to be down at once: a refused connection before its first success, probed every few seconds."""
         if not self.is_down:
             self.down_since = now
             self.why = why
             self._open(now)
-        elif self.circuit is Circuit.PROBING:
-            self._interval = min(self._interval * 2, LONGEST_REFUSED_PROBE_S)
-            self._open(now)
+        elif self._is_probe(unit):
+            self._probe_failed(now, LONGEST_REFUSED_PROBE_S)
 
-    def on_no_verdict(self, now: float) -> None:
+    def on_no_verdict(self, now: float, unit: int | None = None) -> None:
         """A probe came back with something that says nothing about the server's health: probe again."""
-        if self.circuit is Circuit.PROBING:
+        if self._is_probe(unit):
             self._open(now)
 
     def may_send(self, now: float) -> bool:
         """True when a unit may go; the probe is taken by `on_sent`."""
         return self.circuit is Circuit.CLOSED or (self.circuit is Circuit.OPEN and now >= self.probe_at)
 
-    def on_sent(self) -> bool:
-        """A unit is sent. True when it is a probe."""
+    def on_sent(self, unit: int | None = None) -> bool:
+        """A unit is sent. True when it is a probe. Named, it alone is judged as one: others may still be on their way."""
         if self.circuit is Circuit.OPEN:
             self.circuit = Circuit.PROBING
+            self._probe = unit
             return True
         return False
 
-    def probe_no_later_than(self, when: float) -> None:
-        """Bring the next probe forward: the last one before giving up must still fit."""
-        self.probe_at = min(self.probe_at, when)
+    def _is_probe(self, unit: int | None) -> bool:
+        return self.circuit is Circuit.PROBING and (self._probe is None or unit is None or unit == self._probe)
+
+    def _probe_failed(self, now: float, longest_s: float) -> None:
+        self._interval = min(self._interval * 2, longest_s)
+        self._open(now)
 
     def _open(self, now: float) -> None:
         self.circuit = Circuit.OPEN

@@ -17,7 +17,7 @@ class Move(Struct, frozen=True):
 class Window:
     """At most `ceiling` in flight. An episode of overload halves it once; a full round of clean completions adds one.
 
-    What was sent before a cut says nothing about the window after it.
+    What was sent before a cut says nothing about the window after it. Sends are numbered from 1.
     """
 
     def __init__(self, ceiling: int) -> None:
@@ -37,8 +37,13 @@ class Window:
         self.limit += 1
         return Move(self.limit, "clean_round")
 
-    def on_overload_episode(self, next_send: int) -> Move:
-        """Overload has been judged: halve. `next_send` numbers the first request sent after it."""
+    def on_overload_episode(self, next_send: int) -> Move | None:
+        """Overload has been judged: halve. `next_send` numbers the first request sent after it.
+
+        None where nothing was sent since the last cut: it is still the same episode.
+        """
+        if next_send <= self._cut_at_send:
+            return None
         self._clean = 0
         self._cut_at_send = next_send
         self.limit = max(1, self.limit // 2)

@@ -8,6 +8,7 @@ from headrace.values import Failure, Kind
 
 ENOUGH = 10
 FEWEST = 3
+MOST_SHAPES = 256  # a server may put something new into every message
 SUSPECT = frozenset({Kind.BAD_REQUEST, Kind.SERVER_ERROR, Kind.PROTOCOL})
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -17,27 +18,35 @@ class WrongConfiguration:
 
     Ten identical failures (digits masked) on distinct units make a wrong configuration; where the whole job has fewer
     units, all of them, but at least three: one or two say too little. Failures of overload, of single long or filtered
-    prompts, and of a connection do not count: these have their own rules.
+    prompts, and of a connection do not count: these have their own rules. Of shapes only the latest 256 are held.
     """
 
     def __init__(self) -> None:
-        self._units: dict[str, dict[int, None]] = {}
+        self._units: dict[str, dict[int, None]] = {}  # by shape, the latest seen last
         self._over = False
+        self._proven = False
 
     def on_success(self) -> None:
         self._over = True
         self._units.clear()
 
     def on_failure(self, unit: int, failure: Failure, total_units: int | None) -> bool:
-        """True when this failure completes the proof. `total_units` is None while the input is still read."""
-        if self._over or failure.kind not in SUSPECT:
+        """True when the proof is complete: with this failure, or before it and this one was still on its way.
+
+        `total_units` is None while the input is still read.
+        """
+        if self._over or failure.mended or failure.kind not in SUSPECT:
             return False
         shape = f"{failure.kind} {failure.status} {_DIGITS.sub('#', failure.message)}"
-        units = self._units.setdefault(shape, {})
-        if len(units) < ENOUGH:
-            units[unit] = None
+        units = self._units.pop(shape, {})
+        units[unit] = None
+        self._units[shape] = units
         needed = ENOUGH if total_units is None else min(ENOUGH, max(FEWEST, total_units))
-        return len(units) >= needed
+        if len(units) >= needed:
+            self._proven = True
+        elif not self._proven and len(self._units) > MOST_SHAPES:
+            del self._units[next(iter(self._units))]
+        return self._proven
 
     @property
     def suspects(self) -> list[int]:
