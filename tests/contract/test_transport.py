@@ -13,7 +13,8 @@ from headrace.endpoints.aiohttp import open_client as open_aiohttp
 from headrace.endpoints.pyreqwest import open_client as open_pyreqwest
 from headrace.endpoints.transport import Peer, Reason, Transport, TransportError
 from headrace.errors import SpecError
-from headrace.testing.contracts.transport import RawServer, TransportContract, keep_replying, post
+from headrace.testing.contracts.raw_server import RawServer, keep_replying
+from headrace.testing.contracts.transport import TransportContract, post
 from headrace.values import Sent
 
 TLS = Path(__file__).parent.parent / "integration" / "data" / "tls"

@@ -15,7 +15,7 @@ from headrace.endpoints.http import HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.errors import SpecError
 from headrace.testing.contracts.endpoint import ANSWER, job, request
-from headrace.testing.contracts.transport import Connection, RawServer, Serve, after_request, keep_replying, unused_port
+from headrace.testing.contracts.raw_server import Connection, RawServer, Serve, after_request, keep_replying, unused_port
 from headrace.values import Failure, Kind, Reply, Sent
 
 TLS = Path(__file__).parent / "data" / "tls"

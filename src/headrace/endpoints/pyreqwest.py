@@ -45,14 +45,17 @@ class PyreqwestTransport:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, total_s: float, idempotency_key: str | None
     ) -> Response:
-        if headers is not self._seen:
-            self._headers, self._seen = HeaderMap(headers), headers
         limit = self._limits.max_body
         try:
+            if headers is not self._seen:
+                self._headers, self._seen = HeaderMap(headers), headers
             builder = self._client.request(method, url).headers(self._headers)
             if idempotency_key is not None:
                 builder = builder.header("idempotency-key", idempotency_key)
             builder = builder.body_bytes(body).timeout(timedelta(seconds=checked_total(total_s)))
+        except ValueError as error:
+            raise TransportError(Reason.PROTOCOL, Sent.NO, "the request cannot be built: a header or the address") from error
+        try:
             # Streamed costs no more than reading all at once, and a body without end cannot eat the memory.
             async with builder.build_streamed() as response:
                 content = await response.body_reader.read(limit + 1)
