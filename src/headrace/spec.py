@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -18,7 +19,8 @@ SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib"
 DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)\s*")
-_AMOUNT = re.compile(r"\s*([0-9][0-9_ ]*)\s*(chars?|tokens?)\s*")
+_AMOUNT = re.compile(r"\s*([0-9][0-9_ ]{0,30})\s*(chars?|tokens?)\s*")
+_LONGEST_S = sys.float_info.max
 
 
 def parse_size(value: Any) -> Any:
@@ -27,7 +29,8 @@ def parse_size(value: Any) -> Any:
         match = _SIZE.fullmatch(value)
         if match is None or match[2].lower() not in SIZE_UNITS:
             raise ValueError('a size such as "10 MB" or "4 MiB"')
-        value = int(float(match[1]) * SIZE_UNITS[match[2].lower()])
+        bytes_ = float(match[1]) * SIZE_UNITS[match[2].lower()]
+        value = round(bytes_) if math.isfinite(bytes_) else None
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError('a size such as "10 MB" or "4 MiB"')
     return value
@@ -41,7 +44,7 @@ def parse_duration(value: Any) -> Any:
         if not parts or _DURATION_PART.sub("", text):
             raise ValueError('a duration such as "30s", "10m" or "1h30m", or a number of seconds')
         value = sum(float(number) * DURATION_UNITS[unit] for number, unit in parts)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LONGEST_S:
         raise ValueError('a duration such as "30s", "10m" or "1h30m", or a number of seconds, above 0')
     return float(value)
 
@@ -146,13 +149,15 @@ class EndpointSpec(Section):
     url: str = Field(description='"local" for the embedded model, or http(s)://host/v1.')
     api_key_env: str | None = Field(None, description="The environment variable that holds the key.")
     api_key_file: str | None = Field(None, description="The file that holds the key; read again after a 401.")
-    api_key_command: str | list[str] | None = Field(None, description="A command that prints the key; run again after a 401.")
+    api_key_command: str | list[str] | None = Field(
+        None, repr=False, description="A command that prints the key; run again after a 401."
+    )
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
         "auto", description="How max_tokens is sent."
     )
     share: Literal["full", "background"] = Field("full", description="Whether the endpoint is ours alone.")
     identity: str | None = Field(None, description="Who answers, for --reuse; by default host and path.")
-    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent with each request.")
+    headers: dict[str, str] = Field(default_factory=dict, repr=False, description="Headers sent with each request.")
     headers_env: dict[str, str] = Field(default_factory=dict, description="Headers whose values are environment variables.")
     requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")

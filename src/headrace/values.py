@@ -221,7 +221,7 @@ class Failure(Struct, frozen=True):
 
     `wait_s` is the wait that the server named. `mended`: the endpoint has already changed how it speaks (a renamed
     field, a fresh key), so the same unit is to be sent again at once and the send does not count. `status` is the HTTP
-    status, `code` the server's own code. `first` limits a stop to the time before the endpoint's first success.
+    status, `code` the server's own code.
     """
 
     kind: Kind
