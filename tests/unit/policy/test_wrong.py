@@ -92,6 +92,14 @@ def test_units_still_on_their_way_when_it_is_proven_go_back_too() -> None:
     assert rule.suspects == list(range(65))
 
 
+def test_once_it_is_proven_no_unit_is_forgotten() -> None:
+    rule = WrongConfiguration()
+    proofs(rule, range(10))
+    for unit in range(10, 10 + MOST_SHAPES * 2):
+        assert rule.on_failure(unit, bad("x" * unit), None)
+    assert rule.suspects == list(range(10 + MOST_SHAPES * 2))
+
+
 def test_a_unit_that_failed_in_two_ways_goes_back_once() -> None:
     rule = WrongConfiguration()
     rule.on_failure(0, bad("first", Kind.SERVER_ERROR), None)
