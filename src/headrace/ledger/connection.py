@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import DiskError, LedgerError
-from headrace.ledger.statements import SCHEMA_VERSION, read_text
+from headrace.ledger.statements import SCHEMA_VERSION, migrations
 
 Hook = Callable[[str], None]
+
+APPLICATION_ID = 0x68647263  # "hdrc": tells a ledger from any other SQLite file
+_DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_NOLFS")
 
 
 @contextmanager
@@ -20,8 +23,10 @@ def mapped(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-            raise DiskError(f"{path}: the ledger cannot be written ({error}); free or mend the disk, then run again.") from error
+        if name.startswith(_DISK):
+            raise DiskError(
+                f"{path}: the ledger cannot be read or written ({error}); free or mend the disk, then run again."
+            ) from error
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             raise LedgerError(f"{path} is damaged or no ledger ({error}).") from error
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
@@ -30,10 +35,11 @@ def mapped(path: Path) -> Iterator[None]:
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """The one writing connection: WAL, synchronous=FULL, transactions by hand."""
+    """The one writing connection: WAL, synchronous=FULL, transactions by hand. Makes a new ledger where there is no file."""
     with mapped(path):
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
         try:
+            _refuse_foreign(db, path)  # before a setting is written into a file that is not ours
             mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             if mode != "wal":
                 raise LedgerError(f"{path}: no write-ahead log can be kept there ({mode}); give a local folder with --run-dir.")
@@ -41,7 +47,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
             db.execute("PRAGMA fullfsync = 1")  # macOS: fsync alone leaves data in the drive's cache
             db.execute("PRAGMA wal_autocheckpoint = 4000")
             db.execute("PRAGMA cache_size = -16000")
-            _bring_up_to_date(db, path)
+            _bring_up_to_date(db)
         except BaseException:
             db.close()
             raise
@@ -49,34 +55,57 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that can only read; works while a run writes and after a crash."""
+    """A connection that can only read; works while a run writes and after a crash. Raises LedgerError."""
     if not path.is_file():
         raise LedgerError(f"{path}: there is no ledger.")
     with mapped(path):
         try:
-            db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA query_only = 1")
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.OperationalError:
-            # A read-only folder has no room for the log's shared memory: read the file as it stands.
-            db = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None, check_same_thread=False
-            )
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-        _refuse_newer(version, path)
+            return _connect_read_only(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            # A read-only folder has no room for the log's shared memory: the file is read as it stands, unless what
+            # was committed last is still in the log.
+            log = path.with_name(path.name + "-wal")
+            if log.exists() and log.stat().st_size:
+                raise LedgerError(
+                    f"{path}: its write-ahead log cannot be read there ({error}); copy the whole run folder to a place that "
+                    "can be written, and read it there."
+                ) from error
+            return _connect_read_only(path, "mode=ro&immutable=1")
+
+
+def _connect_read_only(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA query_only = 1")
+        _refuse_foreign(db, path)
+        if not _version(db):
+            raise LedgerError(f"{path}: there is nothing in the ledger yet.")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
-def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    _refuse_newer(version, path)
-    if version == 0:
-        # A crash inside executescript leaves the whole transaction undone, as it is one.
-        db.executescript(f"BEGIN; {read_text('schema.sql')} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+def _bring_up_to_date(db: sqlite3.Connection) -> None:
+    """A new file gets every migration, an older one those that it lacks; each in one transaction, so that a crash undoes it."""
+    known = _version(db)
+    for number, text in migrations():
+        if number > known:
+            db.executescript(
+                f"BEGIN IMMEDIATE; {text} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}; COMMIT;"
+            )
 
 
-def _refuse_newer(version: int, path: Path) -> None:
+def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+    version = _version(db)
+    owner = db.execute("PRAGMA application_id").fetchone()[0]
+    if (owner or version or db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()) and owner != APPLICATION_ID:
+        raise LedgerError(f"{path} is no ledger but another program's SQLite file.")
     if version > SCHEMA_VERSION:
         raise LedgerError(
             f"{path} was written by a newer release (schema {version}, this one knows {SCHEMA_VERSION}); upgrade headrace."
         )
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

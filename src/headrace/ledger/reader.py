@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 from msgspec import Struct
 
+from headrace import canon
+from headrace.errors import LedgerError
 from headrace.ledger.connection import connect_reader, mapped
-from headrace.ledger.statements import SQL
+from headrace.ledger.statements import HASH_LISTS, SQL
 from headrace.values import Unit, UnitKind
 
 
@@ -81,11 +81,11 @@ class LedgerReader:
 
     def meta(self, key: str, default: Any = None) -> Any:
         row = self.one("get_meta", (key,))
-        return default if row is None else orjson.loads(row[0])
+        return default if row is None else canon.decode(row[0])
 
     def configs(self) -> list[StoredConfig]:
         return [
-            StoredConfig(number, made_at, content_hash, orjson.loads(content), orjson.loads(operating))
+            StoredConfig(number, made_at, content_hash, canon.decode(content), canon.decode(operating))
             for number, made_at, content_hash, content, operating in self.all("configs")
         ]
 
@@ -110,8 +110,18 @@ class LedgerReader:
         return StoredReply(as_text(content), as_text(finish), as_text(reasoning), as_text(refusal), kind, as_text(message))
 
     def hash_of(self, seqs: list[int]) -> list[bytes]:
-        """Full hashes by sequence number."""
-        return [self._row("hash_of", (seq,))[0] for seq in seqs]
+        """Full hashes by sequence number, in the order asked for. Raises LedgerError for one that is not there."""
+        found: dict[int, bytes] = {}
+        most = HASH_LISTS[-1][0]
+        with mapped(self.path):
+            for at in range(0, len(seqs), most):
+                part = seqs[at : at + most]
+                width, statement = next(wide for wide in HASH_LISTS if wide[0] >= len(part))
+                found.update(self._db.execute(statement, part + part[-1:] * (width - len(part))))
+        try:
+            return [found[seq] for seq in seqs]
+        except KeyError as error:
+            raise LedgerError(f"{self.path} is damaged: it lacks unit {error.args[0]}.") from None
 
     def hashes(self) -> Iterator[bytes]:
         """All hashes in order of sequence number, a thousand at a time in one blob."""
@@ -147,12 +157,6 @@ class LedgerReader:
         """Begin to see one state only, so that figures from several queries agree; until `close`."""
         with mapped(self.path):
             self._db.execute("BEGIN")
-
-    def _row(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        row: tuple[Any, ...] | None = self.one(name, values)
-        if row is None:
-            raise sqlite3.DataError(f"{name}{values}: no such row")
-        return row
 
 
 def as_text(value: str | bytes | None) -> str | None:

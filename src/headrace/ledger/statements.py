@@ -1,4 +1,4 @@
-"""The ledger's SQL by name, read from queries.sql once."""
+"""The ledger's SQL by name, read from queries.sql once, and the steps by which its schema came about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from importlib import resources
 
 SCHEMA_VERSION = 1
+WIDTHS = (64, 8, 1)  # rows that one statement writes
+LIST_WIDTHS = (1, 8, 64, 500)  # values that one IN list holds
 _NAMED = re.compile(r"^-- ([a-z_]+): .*\n((?:(?!--).*\n?)+)", re.MULTILINE)
+_ROW = re.compile(r"VALUES (\((?:[^()]|\([^()]*\))*\))")
 
 
 def load(text: str) -> dict[str, str]:
@@ -14,8 +17,28 @@ def load(text: str) -> dict[str, str]:
     return {name: " ".join(body.split()) for name, body in _NAMED.findall(text)}
 
 
+def widened(statement: str, rows: int) -> str:
+    """An INSERT that takes so many rows at once."""
+    found = _ROW.search(statement)
+    assert found is not None
+    return statement[: found.end()] + f", {found[1]}" * (rows - 1) + statement[found.end() :]
+
+
 def read_text(name: str) -> str:
     return resources.files("headrace.ledger").joinpath(name).read_text(encoding="utf-8")
 
 
+def migrations() -> list[tuple[int, str]]:
+    """The schema's steps in order: the version that each leads to, and its SQL. Their sum is schema.sql."""
+    folder = resources.files("headrace.ledger").joinpath("migrations")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.partition("_")[0]), read_text(f"migrations/{name}")) for name in names]
+
+
 SQL = load(read_text("queries.sql"))
+WIDE = {
+    name: [(rows, widened(text, rows)) for rows in WIDTHS]
+    for name, text in SQL.items()
+    if text.startswith("INSERT") and _ROW.search(text)
+}
+HASH_LISTS = [(count, SQL["hash_of"].replace("(?)", f"(?{', ?' * (count - 1)})")) for count in LIST_WIDTHS]

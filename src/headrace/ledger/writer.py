@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from headrace import canon
 from headrace.ledger.connection import Hook, connect_writer, mapped
-from headrace.ledger.notes import to_bits
-from headrace.ledger.statements import SQL
+from headrace.ledger.rows import attempt_row, item_row, made_storable, sample_row, settled_row, unit_row, unsent_row
+from headrace.ledger.statements import SQL, WIDE, WIDTHS
 from headrace.protocols import Batch
-from headrace.values import Attempt, Item, Kind, Origin, Outcome, Sent, State, Unit
+from headrace.values import Attempt, Kind, Origin, Outcome, Sent, State, Unit
+
+_LARGE = 4_000_000  # characters of one batch's replies
 
 
 class SqliteLedger:
@@ -27,7 +28,7 @@ class SqliteLedger:
         self.path = path
         self._hook = hook
         self._db = connect_writer(path)
-        self._next_attempt: int = self._one("next_attempt")
+        self._next_attempt, self._next_unit = self._one("next_attempt"), self._one("next_unit")
 
     def close(self) -> None:
         """Checkpoints and closes. Harmless when called twice."""
@@ -37,58 +38,63 @@ class SqliteLedger:
     # -- writing
 
     def commit(self, batch: Batch) -> None:
-        """One transaction. After an error none of it is durable, and the same batch may be tried again."""
+        """One transaction. After an error none of it is durable, and the same batch may be tried again.
+
+        Raises DiskError, LedgerError; LookupError where a lease or an outcome names a unit that was never added.
+        """
         try:
             with mapped(self.path):
-                self._next_attempt = self._write(batch)
+                self._next_attempt, self._next_unit = self._write(batch)
         except BaseException:
             self._roll_back()
             raise
 
-    def _write(self, batch: Batch) -> int:
+    def _write(self, batch: Batch) -> tuple[int, int]:
+        """Returns the numbers of the next attempt and the next unit as they are once this is committed."""
+        next_unit = max(self._next_unit, batch.units[-1].seq + 1) if batch.units else self._next_unit
         self._run("BEGIN IMMEDIATE")
         if batch.items:
-            self._many("insert_item", map(_item_row, batch.items))
+            self._insert("insert_item", [item_row(item) for item in batch.items])
         if batch.pieces:
-            self._many("insert_piece", batch.pieces)
+            self._insert("insert_piece", batch.pieces)
         if batch.units:
-            self._many("insert_unit", ((u.seq, u.hash, u.kind, u.config, u.item, u.n) for u in batch.units))
+            self._insert("insert_unit", [unit_row(unit, unit.config) for unit in batch.units])
         if batch.leases:
-            self._many("lease_range", ranges(batch.leases))
-        next_attempt = self._write_outcomes(batch.outcomes) if batch.outcomes else self._next_attempt
+            _refuse_unknown(max(batch.leases), next_unit)
+            self._many("lease_range", ranges(sorted(batch.leases)))
+        next_attempt = self._write_outcomes(batch.outcomes, next_unit) if batch.outcomes else self._next_attempt
         if batch.released:
             self._many("release", ((seq,) for seq in batch.released))
         if batch.reopened:
             self._many("reopen", ((seq,) for seq in batch.reopened))
         if batch.samples:
-            self._many(
-                "insert_sample",
-                (
-                    (s.at, s.endpoint, s.window, s.in_flight, s.settled, s.retries, s.paused, s.lag_s, s.bound_by)
-                    for s in batch.samples
-                ),
-            )
+            self._insert("insert_sample", [sample_row(sample) for sample in batch.samples])
         if batch.meta:
-            self._many("put_meta", ((key, orjson.dumps(value).decode()) for key, value in batch.meta.items()))
+            self._insert("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
         self._run("COMMIT")
-        return next_attempt
+        return next_attempt, next_unit
 
-    def _write_outcomes(self, outcomes: Iterable[Outcome]) -> int:
+    def _write_outcomes(self, outcomes: Sequence[Outcome], next_unit: int) -> int:
         attempts: list[tuple[Any, ...]] = []
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
         number = self._next_attempt
+        volume = 0
         for o in outcomes:
+            _refuse_unknown(o.unit, next_unit)
             attempt = o.attempt
             if attempt is None:
-                unsent.append((o.state, o.ask, o.spent, o.age_s, _text(o.error), o.unit))
+                unsent.append(unsent_row(o))
                 continue
-            attempts.append(_attempt_row(number, o, attempt))
-            settled.append((o.state, attempt.config, o.ask, o.spent, o.age_s, number, _text(o.error), o.unit))
+            if attempt.reply is not None and attempt.reply.content is not None:
+                volume += len(attempt.reply.content)
+            attempts.append(attempt_row(number, o, attempt))
+            settled.append(settled_row(number, o, attempt))
             number += 1
         if attempts:
-            self._many("insert_attempt", attempts)
-            self._many("settle", settled)
+            # SQLite copies what a statement is given: large replies go in one by one.
+            self._insert("insert_attempt", attempts, widest=1 if volume > _LARGE else WIDTHS[0])
+            self._insert("settle", settled)
         if unsent:
             self._many("settle_unsent", unsent)
         return number
@@ -103,7 +109,7 @@ class SqliteLedger:
     def get_meta(self, key: str, default: Any = None) -> Any:
         with mapped(self.path):
             row = self._query("get_meta", (key,)).fetchone()
-        return default if row is None else orjson.loads(row[0])
+        return default if row is None else canon.decode(row[0])
 
     def add_config(self, made_at: float, content: dict[str, Any], operating: dict[str, Any]) -> int:
         """Store a configuration, or find the equal one that is the newest. Returns its number."""
@@ -118,19 +124,20 @@ class SqliteLedger:
 
     def add_endpoint(self, identity: str, name: str) -> int:
         with mapped(self.path):
-            self._query("put_endpoint", (identity, name))
-            return int(self._query("get_endpoint", (identity,)).fetchone()[0])
+            self._query("put_endpoint", (_printable(identity), _printable(name)))
+            return int(self._query("get_endpoint", (_printable(identity),)).fetchone()[0])
 
     def requeue(self, config: int, units: Sequence[tuple[int, bytes]], items: Sequence[tuple[Unit, int]]) -> None:
         """Settled units go back to pending under a new hash and configuration; rejected items get a unit (and notes)."""
         try:
             with mapped(self.path):
                 self._run("BEGIN IMMEDIATE")
-                self._many("requeue", ((value, config, seq) for seq, value in units))
+                self._many("requeue", ((bytearray(value), config, seq) for seq, value in units))
                 self._many("requeue_item", ((notes, unit.item) for unit, notes in items))
-                self._many("insert_piece", ((unit.item, unit.n, unit.seq) for unit, _ in items))
-                self._many("insert_unit", ((u.seq, u.hash, u.kind, config, u.item, u.n) for u, _ in items))
+                self._insert("insert_piece", [(unit.item, unit.n, unit.seq) for unit, _ in items])
+                self._insert("insert_unit", [unit_row(unit, config) for unit, _ in items])
                 self._run("COMMIT")
+                self._next_unit = max([self._next_unit, *(unit.seq + 1 for unit, _ in items)])
         except BaseException:
             self._roll_back()
             raise
@@ -157,14 +164,10 @@ class SqliteLedger:
         if not open_leases:
             return 0
         batch = Batch()
-        state = State.PENDING if retry_ambiguous else State.FAILED
-        error = None if retry_ambiguous else f"{Kind.AMBIGUOUS}: the process died while this request may have been sent"
-        for seq, ask, config, spent, age in open_leases:
-            lost = Attempt(
-                unit=seq, ask=ask, started_at=now, seconds=0.0, config=config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
-                sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST,
-            )  # fmt: skip
-            batch.outcomes.append(Outcome(unit=seq, state=state, attempt=lost, error=error, ask=ask, spent=spent, age_s=age))
+        batch.outcomes = [
+            left_open(seq, (ask, spent, age), (config, endpoint), now, retry_ambiguous=retry_ambiguous)
+            for seq, ask, config, spent, age in open_leases
+        ]
         self.commit(batch)
         return len(open_leases)
 
@@ -182,7 +185,24 @@ class SqliteLedger:
     def _many(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
         if self._hook is not None:
             self._hook(name)
-        self._db.executemany(SQL[name], rows)
+        for row in rows:
+            self._put(SQL[name], row)
+
+    def _insert(self, name: str, rows: Sequence[tuple[Any, ...]], widest: int = WIDTHS[0]) -> None:
+        """Insert rows, many a statement: each statement gives up the interpreter's lock and has to win it back."""
+        if self._hook is not None:
+            self._hook(name)
+        at = 0
+        for width, statement in WIDE[name]:
+            while width <= widest and at + width <= len(rows):
+                self._put(statement, list(chain.from_iterable(rows[at : at + width])))
+                at += width
+
+    def _put(self, statement: str, values: Sequence[Any]) -> None:
+        try:
+            self._db.execute(statement, values)
+        except (UnicodeEncodeError, OverflowError):  # raised in binding: nothing of the statement has run
+            self._db.execute(statement, made_storable(values))
 
     def _run(self, statement: str) -> None:
         if self._hook is not None:
@@ -195,6 +215,21 @@ class SqliteLedger:
                 self._db.execute("ROLLBACK")
         except sqlite3.Error:
             pass  # SQLite has rolled back by itself, or will when the file is next opened
+
+
+def left_open(
+    unit: int, progress: tuple[int, int, float], asked: tuple[int, int], now: float, *, retry_ambiguous: bool
+) -> Outcome:
+    """What becomes of a leased unit whose process died. `progress`: ask, spent, age; `asked`: configuration, endpoint."""
+    ask, spent, age_s = progress
+    config, endpoint = asked
+    lost = Attempt(
+        unit=unit, ask=ask, started_at=now, seconds=0.0, config=config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
+        sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST,
+    )  # fmt: skip
+    state = State.PENDING if retry_ambiguous else State.FAILED
+    error = None if retry_ambiguous else f"{Kind.AMBIGUOUS}: the process died while this request may have been sent"
+    return Outcome(unit=unit, state=state, attempt=lost, error=error, ask=ask, spent=spent, age_s=age_s)
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -213,30 +248,10 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _item_row(item: Item) -> tuple[Any, ...]:
-    name = None if item.id is None or item.id == item.number else canon.encode(item.id).decode()
-    return (item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, name, _text(item.error))
+def _refuse_unknown(unit: int, next_unit: int) -> None:
+    if unit >= next_unit:
+        raise LookupError(f"unit {unit} is not in the ledger, which ends before {next_unit}")
 
 
-def _attempt_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
-    usage, reply, answer = a.usage, a.reply, outcome.answer
-    return (
-        number, a.unit, a.ask, a.config, a.endpoint, a.started_at, a.seconds, a.origin,
-        None if a.kind is None else a.kind.value, a.sent.value, a.status,
-        *((None, None, None, None) if usage is None else (usage.prompt, usage.completion, usage.cached, usage.reasoning)),
-        0 if answer is None else to_bits(answer.notes),
-        *((None, None) if reply is None else (_text(reply.finish), _text(reply.model))),
-        _text(a.message), None if answer is None else _text(answer.value),
-        *((None, None, None) if reply is None else (_text(reply.content), _text(reply.reasoning), _text(reply.refusal))),
-    )  # fmt: skip
-
-
-def _text(value: str | None) -> str | bytes | None:
-    """Text as SQLite can keep it: one with a lone surrogate goes in as bytes (see `headrace.ledger.reader.as_text`)."""
-    if value is None or value.isascii():
-        return value
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogatepass")
-    return value
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
