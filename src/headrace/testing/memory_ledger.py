@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
+from headrace.ledger.writer import left_open
 from headrace.protocols import Batch
-from headrace.values import Attempt, Item, Kind, Origin, Outcome, Sent, State, Unit
+from headrace.values import Attempt, Item, Outcome, Sample, State, Unit
 
 STEPS = ("items", "pieces", "units", "leases", "outcomes", "released", "reopened", "samples", "meta", "commit")
 
@@ -15,8 +18,8 @@ class MemoryLedger:
     """Satisfies `headrace.protocols.Ledger`; keeps what was committed, also after `close`, as a disk would.
 
     `hook` is called with a step's name before the step, as SqliteLedger calls its own with a statement's: an exception
-    there leaves nothing of the batch behind. `units` maps a unit's number to its latest form, `outcomes` to its latest
-    outcome; `attempts` are all attempts in order.
+    there leaves nothing of the batch behind. `units` maps a unit's number to its latest form, `states` to its state,
+    `errors` to why it failed, `outcomes` to its latest outcome; `attempts` are all attempts in order.
     """
 
     def __init__(self, hook: Callable[[str], None] | None = None) -> None:
@@ -26,11 +29,15 @@ class MemoryLedger:
         self.pieces: dict[tuple[int, int], int] = {}
         self.units: dict[int, Unit] = {}
         self.states: dict[int, State] = {}
+        self.errors: dict[int, str] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.attempts: list[Attempt] = []
+        self.samples: list[Sample] = []
         self.meta: dict[str, Any] = {}
 
     def commit(self, batch: Batch) -> None:
+        """All of the batch, or nothing. Raises LookupError where a lease or an outcome names a unit that was never added."""
+        self._refuse_unknown(batch)
         for step in STEPS:
             if self.hook is not None and (step == "commit" or getattr(batch, step)):
                 self.hook(step)
@@ -38,7 +45,9 @@ class MemoryLedger:
         self.items.update((item.seq, item) for item in batch.items)
         self.pieces.update(((item, n), unit) for item, n, unit in batch.pieces)
         for unit in batch.units:
-            self.units[unit.seq] = Unit(seq=unit.seq, hash=unit.hash, item=unit.item, n=unit.n, config=unit.config)
+            self.units[unit.seq] = Unit(
+                seq=unit.seq, hash=unit.hash, item=unit.item, n=unit.n, kind=unit.kind, config=unit.config
+            )  # fmt: skip
             self.states[unit.seq] = State.PENDING
         for seq in batch.leases:
             if self.states[seq] is State.PENDING:
@@ -50,21 +59,29 @@ class MemoryLedger:
                 self.states[seq] = State.PENDING
         for seq in batch.reopened:
             self.states[seq] = State.PENDING
-            self._change(seq, ask=0, spent=0, age_s=0.0)
+            self.errors.pop(seq, None)
+            self.units[seq] = replace(self.units[seq], ask=0, spent=0, age_s=0.0)
+        self.samples += batch.samples
         self.meta.update(batch.meta)
 
-    def _settle(self, outcome: Outcome) -> None:
-        if outcome.attempt is not None:
-            self.attempts.append(outcome.attempt)
-        self.outcomes[outcome.unit] = outcome
-        self.states[outcome.unit] = outcome.state
-        self._change(outcome.unit, ask=outcome.ask, spent=outcome.spent, age_s=outcome.age_s)
+    def _refuse_unknown(self, batch: Batch) -> None:
+        new = {unit.seq for unit in batch.units}
+        for seq in (*batch.leases, *(outcome.unit for outcome in batch.outcomes)):
+            if seq not in self.units and seq not in new:
+                raise LookupError(f"unit {seq} is not in the ledger")
 
-    def _change(self, seq: int, *, ask: int, spent: int, age_s: float) -> None:
-        old = self.units[seq]
-        self.units[seq] = Unit(
-            seq=seq, hash=old.hash, item=old.item, n=old.n, config=old.config, ask=ask, spent=spent, age_s=age_s
-        )  # fmt: skip
+    def _settle(self, outcome: Outcome) -> None:
+        seq, attempt = outcome.unit, outcome.attempt
+        unit = replace(self.units[seq], ask=outcome.ask, spent=outcome.spent, age_s=outcome.age_s)
+        if attempt is not None:
+            self.attempts.append(attempt)
+            unit = replace(unit, config=attempt.config)
+        self.units[seq] = unit
+        self.states[seq] = outcome.state
+        self.outcomes[seq] = outcome
+        self.errors.pop(seq, None)
+        if outcome.error is not None:
+            self.errors[seq] = outcome.error
 
     def pending(self, after: int, limit: int) -> list[Unit]:
         """Pending units with seq > after, in order of seq, without payload."""
@@ -74,17 +91,10 @@ class MemoryLedger:
     def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
         """Close the leases that a dead process left open, as SqliteLedger does."""
         batch = Batch()
-        for seq in [seq for seq, state in self.states.items() if state is State.LEASED]:
+        for seq in sorted(seq for seq, state in self.states.items() if state is State.LEASED):
             unit = self.units[seq]
-            lost = Attempt(
-                unit=seq, ask=unit.ask, started_at=now, seconds=0.0, config=unit.config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
-                sent=Sent.MAYBE, origin=Origin.LOST,
-            )  # fmt: skip
-            state = State.PENDING if retry_ambiguous else State.FAILED
-            batch.outcomes.append(
-                Outcome(seq, state, lost, error=None if retry_ambiguous else "ambiguous: lost", ask=unit.ask, spent=unit.spent,
-                        age_s=unit.age_s)
-            )  # fmt: skip
+            progress, asked = (unit.ask, unit.spent, unit.age_s), (unit.config, endpoint)
+            batch.outcomes.append(left_open(seq, progress, asked, now, retry_ambiguous=retry_ambiguous))
         if batch.outcomes:
             self.commit(batch)
         return len(batch.outcomes)
