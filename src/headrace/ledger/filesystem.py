@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from headrace.errors import LedgerError
 
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse.sshfs",
-     "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.mount-s3", "davfs", "fuse.davfs2"}
+     "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.mount-s3", "davfs", "fuse.davfs2", "fuse.juicefs",
+     "fuse.ceph-fuse", "fuse.blobfuse", "fuse.blobfuse2", "fuse.goofys"}
 )  # fmt: skip
+_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def refuse_network(folder: Path, mounts: str | None = None) -> None:
@@ -28,7 +31,7 @@ def refuse_network(folder: Path, mounts: str | None = None) -> None:
         parts = line.split()
         if len(parts) < 3:
             continue
-        point = Path(parts[1].replace("\\040", " "))
+        point = Path(_ESCAPE.sub(lambda match: chr(int(match[1], 8)), parts[1]))
         if (path == point or point in path.parents) and len(point.parts) >= best:
             best, kind = len(point.parts), parts[2]
     if kind in NETWORK:

@@ -8,18 +8,28 @@ import time
 from pathlib import Path
 from typing import Self
 
-from headrace.errors import DiskError, LockedError
+from headrace.errors import DiskError, LedgerError, LockedError
 
 
 class RunLock:
-    """Held from construction until `release` or the end of the process. Raises LockedError, naming the owner."""
+    """Held from construction until `release` or the end of the process.
+
+    Raises LockedError, naming the owner; DiskError where the folder cannot be written; LedgerError where nothing can be locked.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise DiskError(f"{path.parent}: the run folder cannot be written ({error.strerror}).") from error
-        if not _take(self._fd):
+        try:
+            taken = _take(self._fd)
+        except OSError as error:
+            os.close(self._fd)
+            raise LedgerError(
+                f"{path.parent}: files cannot be locked there ({error.strerror}); give a local folder with --run-dir."
+            ) from error
+        if not taken:
             owner = os.pread(self._fd, 200, 0).decode("utf-8", "replace").strip()
             os.close(self._fd)
             raise LockedError(
@@ -49,7 +59,7 @@ def _take(fd: int) -> bool:
     for _ in range(10):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             time.sleep(0.02)
         else:
             return True
@@ -64,8 +74,10 @@ def is_held(path: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:
+        return False  # nothing can be locked there, by nobody
     else:
         return False
     finally:
