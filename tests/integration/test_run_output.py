@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -61,10 +60,10 @@ def test_out_05_the_tables_columns_do_not_depend_on_the_outcome(mill):
     read = file.read().to_pylist()
     assert [row["id"] for row in read] == [f"r{n}" for n in range(300)]
     assert read[0]["answer"] is None
-    for n in (102, 103, 104, 105, 106, 107):
-        answer = read[n]["answer"]
-        assert isinstance(answer, str)
-        assert json.loads(answer) == json.loads(shapes[n % len(shapes)])
+    # A column of one type: strings as they are, everything else as JSON text.
+    assert [read[n]["answer"].replace(" ", "") for n in range(102, 108)] == [
+        '{"a":1}', "[1,2]", "text", "3.5", "true", '{"b":{"c":null}}',
+    ]  # fmt: skip
 
 
 def test_details_add_their_columns_and_their_values_are_the_servers(mill):
