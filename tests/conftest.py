@@ -156,6 +156,7 @@ class Mill:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.program = COMMAND
         self.state = folder / "state"
         self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "NO_COLOR": "1"}
         self.output = folder / "out.jsonl"

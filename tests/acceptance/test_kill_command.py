@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 
 import pytest
@@ -120,3 +121,32 @@ def test_per_02_an_output_is_whole_or_not_there(mill):
     assert content.count(b"\n") == 50
     assert all(json.loads(line) for line in content.splitlines())
     assert sorted(path.name for path in mill.folder.iterdir() if "out" in path.name) == ["out.jsonl"]
+
+
+@pytest.mark.slow
+def test_per_02_a_log_torn_anywhere_loses_its_tail_alone(mill, until):
+    mill.put_texts(300)
+    with mill.sim("--latency-ms", "10") as sim:
+        mill.put_job(sim.url, endpoint={"concurrency": 4})
+        process = mill.start("run", "job.toml", "--quiet")
+        until(lambda: sim.stats()["by_status"].get("200", 0) >= 150)
+        process.kill()
+        mill.told(process)
+    (folder,) = mill.runs
+    kept = mill.folder / "kept"
+    shutil.copytree(folder, kept)
+    whole = (kept / "ledger.db-wal").read_bytes()
+    assert whole
+    found = []
+    for share in (0.0, 0.13, 0.5, 0.77, 0.999):
+        shutil.rmtree(folder)
+        shutil.copytree(kept, folder)
+        (folder / "ledger.db-wal").write_bytes(whole[: int(len(whole) * share)])
+        (folder / "ledger.db-shm").unlink(missing_ok=True)
+        mill.output.unlink(missing_ok=True)
+        finished = mill.rehearse()
+        assert finished.items == {"done": 300}
+        assert mill.answers() == [f"row {n}." for n in range(300)]
+        found.append(300 - finished.seen["requests"])
+    assert found == sorted(found)
+    assert found[-1] > 100

@@ -208,8 +208,7 @@ def test_obs_01_the_key_is_in_nothing_that_is_written_or_said(mill):
         told.append(mill.run("--new", env={**env, "API_KEY": KEY[::-1]}))
         told.append(mill.run("--set", f"endpoint.url={sim.url}?api_key={KEY}", env=env))
         told.append(mill.run("--set", f"endpoint.api_key={KEY}", env=env))
-        for name in ("status", "failures", "runs", "show"):
-            told.append(mill.command(name, "--json"))
+        told += [mill.command(name, "--json") for name in ("status", "failures", "runs", "show")]
         told.append(mill.command("export", "--to", "again.csv", "--details"))
     said = "".join(one.out + one.err for one in told)
     assert KEY not in said
