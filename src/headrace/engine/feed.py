@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -59,7 +60,7 @@ class Feed:
         self._window = 1
         self._stopped = False
         self._stop_reading_at: float | None = None
-        self.rate = 0.0  # units settled per second, lately
+        self.rate = math.inf  # units settled per second, lately; not known yet: do not read ahead
 
     # -- what is there
 
@@ -145,7 +146,6 @@ class Feed:
     async def run(self) -> None:
         """Read and recall until everything has been fed, or reading is over after a stop."""
         loop = asyncio.get_running_loop()
-        started = loop.time()
         while True:
             if self._stopped:
                 if self.read_done or loop.time() >= (self._stop_reading_at or 0.0):
@@ -154,7 +154,7 @@ class Feed:
                 continue
             if self._is_behind and self._has_room:
                 await self._recall()
-            elif not self.read_done and self._may_read(loop.time() - started):
+            elif not self.read_done and self._may_read():
                 beyond = not self._has_room
                 before = loop.time()
                 await self._read()
@@ -181,12 +181,12 @@ class Feed:
     def _has_room(self) -> bool:
         return len(self._buffer) < max(4 * self._window, LEAST_BUFFERED) and self._buffered_bytes < MOST_BUFFERED_BYTES
 
-    def _may_read(self, running_s: float) -> bool:
+    def _may_read(self) -> bool:
         if len(self._committer.batch.items) > 8 * READ_RECORDS:
             return False  # a slow disk slows the feed
         if self._has_room:
             return True
-        return running_s > 1.0 and len(self._buffer) > READ_AHEAD_S * self.rate
+        return len(self._buffer) > READ_AHEAD_S * self.rate
 
     async def _read(self) -> None:
         try:

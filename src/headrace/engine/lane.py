@@ -31,7 +31,9 @@ class Lane:
         self.succeeded = False
         self.overloaded_since: float | None = None
         self.refused_since: float | None = None
-        self._down_total_s = 0.0
+        self._stopped_s = 0.0
+        self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
+        self._judged_from = 0  # overload of an earlier send has been judged already
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
@@ -39,10 +41,11 @@ class Lane:
 
     def on_sent(self, work: Work, now: float) -> int:
         """Returns the number of this send, which tells what it can say about the window."""
-        self.breaker.on_sent()
+        stopped_s = self.stopped_s(now)
+        self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
         self.sends += 1
-        work.on_sent(now, self.stopped_s(now))
+        work.on_sent(now, stopped_s)
         return self.sends
 
     def on_back(self, work: Work) -> None:
@@ -50,43 +53,49 @@ class Lane:
 
     def on_reply(self, send: int, now: float) -> bool:
         """A well-formed reply. True when the endpoint has come back from the dead."""
-        self.succeeded = True
-        self.overloaded_since = self.refused_since = None
-        self.wrong.on_success()
-        self.pause.on_completion(overload=False, window=self.window.limit)
-        self.window.on_clean(send)
+        if not self.succeeded:
+            self.succeeded = True
+            self.refused_since = None
+            self.wrong.on_success()
+        self.overloaded_since = None
+        self._clean(send)
         return self._alive(now)
 
     def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> bool:
         """What a failed send says about the endpoint. True when this opened the breaker."""
+        self.stopped_s(now)
+        breaker = self.breaker
         if failure.mended:
-            self.breaker.on_no_verdict(now)
-            return False
-        if failure.refused and not self.succeeded:
+            breaker.on_no_verdict(now, work.seq)
+        elif failure.refused and not self.succeeded:
             if self.refused_since is None:
                 self.refused_since = now
-            self.breaker.force_open(now, failure.message)
-            return False
-        if failure.kind in OVERLOAD:
-            self._overloaded(failure, now)
-            self.breaker.on_no_verdict(now)
-            return False
-        if is_server_failure(failure.kind):
-            return self.breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
-        if failure.kind in PERMANENT and failure.status is not None:
-            self.pause.on_completion(overload=False, window=self.window.limit)
-            self.window.on_clean(send)
+            breaker.force_open(now, failure.message, work.seq)
+        elif failure.kind in OVERLOAD:
+            self._overloaded(send, failure, now)
+            breaker.on_no_verdict(now, work.seq)
+        elif is_server_failure(failure.kind):
+            return breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
+        elif failure.kind in PERMANENT and failure.status is not None:
+            self._clean(send)
             self._alive(now)
         else:
-            self.breaker.on_no_verdict(now)
+            breaker.on_no_verdict(now, work.seq)
         return False
 
     def stopped_s(self, now: float) -> float:
-        """Seconds so far in which the whole endpoint was paused or held to be down: no unit's deadline runs in them."""
-        down = self._down_total_s
-        if self.breaker.down_since is not None:
-            down += now - self.breaker.down_since
-        return self.pause.spent_s(now) + down
+        """Seconds so far in which the whole endpoint was paused or held to be down: no unit's deadline runs in them.
+
+        Counted up to now under the state as it has been: called before each change of state.
+        """
+        since = self._stopped_until
+        if now > since:
+            if self.breaker.is_down:
+                self._stopped_s += now - since
+            elif self.pause.until > since:
+                self._stopped_s += min(now, self.pause.until) - since
+            self._stopped_until = now
+        return self._stopped_s
 
     def next_change(self, now: float) -> float | None:
         """When sending may become possible by the passing of time alone; None: not by that."""
@@ -105,19 +114,26 @@ class Lane:
     def refused_for_s(self, now: float) -> float:
         return now - self.refused_since if self.refused_since is not None else 0.0
 
-    def _alive(self, now: float) -> bool:
-        down_since = self.breaker.down_since
-        back = self.breaker.on_alive()
-        if back and down_since is not None:
-            self._down_total_s += now - down_since
-        return back
+    def _clean(self, send: int) -> None:
+        limit = self.window.limit
+        self.pause.on_completion(overload=False, window=limit)
+        if limit < self.window.ceiling:
+            self.window.on_clean(send)
 
-    def _overloaded(self, failure: Failure, now: float) -> None:
+    def _alive(self, now: float) -> bool:
+        if self.breaker.is_down:
+            self.stopped_s(now)
+        return self.breaker.on_alive()
+
+    def _overloaded(self, send: int, failure: Failure, now: float) -> None:
         if self.overloaded_since is None:
             self.overloaded_since = now
         if failure.wait_s is not None:
             self.pause.on_named_wait(failure.wait_s, now, failure.message, self._rng)
+        if send < self._judged_from:
+            return  # sent before the last episode: it says nothing new
         self.pause.on_completion(overload=True, window=self.window.limit)
         if self.pause.is_overloaded(self.window.limit):
+            self._judged_from = self.sends + 1
             self.pause.on_overload_episode(now, failure.message, self._rng)
             self.window.on_overload_episode(self.sends + 1)

@@ -16,7 +16,6 @@ from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
 from headrace.policy.timeout import attempt_timeout_s
-from headrace.policy.wrong import SUSPECT
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -104,6 +103,8 @@ class LiveEngine:
         await self.feed.run()
         self._fed = True
         self._input_error = self.feed.intake_error
+        if self._ending is None and self.feed.read_done and self.lane.wrong.on_input_read(self._asked):
+            self._stop_as_misconfigured("see `headrace failures`")
         self._check_end()
 
     def dispatch(self) -> None:
@@ -229,14 +230,11 @@ class LiveEngine:
             self.stop(settled.stop.value, f"{name}: {failure.message}", 4)
             return
         if self._ending is not None:
-            if self._ending.reason == "misconfigured" and failure.kind in SUSPECT:
+            if lane.wrong.on_failure(work.seq, failure, None):
                 self._reopen([work.seq])
             return
-        total = self.feed.total if self.feed.read_done else None
-        if not failure.mended and lane.wrong.on_failure(work.seq, failure, total):
-            self._reopen(lane.wrong.suspects)
-            count = len(lane.wrong.suspects)
-            self.stop("misconfigured", f"{name}: the first {count} requests failed alike: {failure.message}", 4)
+        if not failure.mended and lane.wrong.on_failure(work.seq, failure, self._asked if self.feed.read_done else None):
+            self._stop_as_misconfigured(failure.message)
             return
         if failure.wait_s is not None and failure.wait_s > knobs.give_up_after_s:
             self.stop("endpoint_down", f"{name} asks for a wait of {failure.wait_s:.0f} s: {failure.message}", 4)
@@ -252,6 +250,17 @@ class LiveEngine:
             self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
         elif lane.down_for_s(now) >= limit:
             self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {why}", 4)
+
+    @property
+    def _asked(self) -> int:
+        """Units of this process: those that were open when it began, and what it has read."""
+        return self.feed.total - self.settled_before
+
+    def _stop_as_misconfigured(self, why: str) -> None:
+        suspects = self.lane.wrong.suspects
+        self._reopen(suspects)
+        name = self.lane.endpoint.name
+        self.stop("misconfigured", f"{name}: the first {len(suspects)} requests failed alike: {why}", 4)
 
     def _reopen(self, units: Sequence[int]) -> None:
         """Units that failed only because the configuration is wrong go back to pending."""
@@ -300,7 +309,9 @@ class LiveEngine:
     def _check_end(self) -> None:
         if self._finished.is_set() or not self._fed or self.lane.in_flight:
             return
-        starved = self._input_error is not None and not self.feed.has_supply and not self.feed.waiting
+        starved = not self.feed.has_supply and not self.feed.waiting and self.committer.idle
+        if starved and self._input_error is None and self._ending is None and self.open_units > 0:
+            raise RuntimeError(f"{self.open_units} units are neither settled nor on their way")
         if self._ending is None and (self.open_units <= 0 or starved):
             if self._input_error is not None:
                 self._ending = Ending("input", str(self._input_error), 7)
@@ -311,6 +322,7 @@ class LiveEngine:
     def _finish(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        self._watch.tell_progress()
         self._finished.set()
 
     # -- time

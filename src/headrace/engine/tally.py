@@ -43,6 +43,11 @@ class Tally:
         while self._marks[0][0] < now - RATE_SPAN_S:
             self._marks.popleft()
 
+    @property
+    def seconds(self) -> int:
+        """How many seconds have been marked, up to the last minute's."""
+        return len(self._marks)
+
     def per_second(self, now: float, span_s: float = RATE_SPAN_S) -> float:
         """Units settled per second over the last minute (or what there is of it)."""
         for at, settled in self._marks:

@@ -41,12 +41,17 @@ class Watch:
                 self._sample(now, worst)
                 worst = 0.0
 
+    def tell_progress(self) -> None:
+        """A last snapshot, so that the last line is the whole count."""
+        self._engine.tell(self._progress(asyncio.get_running_loop().time()))
+
     def _sample(self, now: float, lag_s: float) -> None:
         engine = self._engine
         tally, lane = engine.tally, engine.lane
         tally.mark(now)
         tally.lag_max_s = max(tally.lag_max_s, lag_s)
-        engine.feed.rate = tally.per_second(now, 5.0)
+        if tally.seconds > 1:
+            engine.feed.rate = tally.per_second(now, 5.0)
         sample = Sample(
             at=engine.wall_now(), endpoint=lane.number, window=lane.window.limit, in_flight=len(lane.in_flight),
             settled=tally.settled - self._settled, retries=tally.retries - self._retries, bound_by=self._bound_by(now),

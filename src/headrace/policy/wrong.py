@@ -41,14 +41,23 @@ class WrongConfiguration:
         units = self._units.pop(shape, {})
         units[unit] = None
         self._units[shape] = units
-        needed = ENOUGH if total_units is None else min(ENOUGH, max(FEWEST, total_units))
-        if len(units) >= needed:
+        if len(units) >= _needed(total_units):
             self._proven = True
         elif not self._proven and len(self._units) > MOST_SHAPES:
             del self._units[next(iter(self._units))]
+        return self._proven
+
+    def on_input_read(self, total_units: int) -> bool:
+        """The job's size is known: True when all of a small job's units have failed alike already."""
+        if not self._over and any(len(units) >= _needed(total_units) for units in self._units.values()):
+            self._proven = True
         return self._proven
 
     @property
     def suspects(self) -> list[int]:
         """The units that failed so far without any success: they go back to pending once the proof is complete."""
         return list(dict.fromkeys(unit for units in self._units.values() for unit in units))
+
+
+def _needed(total_units: int | None) -> int:
+    return ENOUGH if total_units is None else min(ENOUGH, max(FEWEST, total_units))

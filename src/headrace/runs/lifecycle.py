@@ -39,8 +39,11 @@ class Candidate(Struct, frozen=True):
     has_answer: bool
 
 
-def choose(job: Job, root: Path, files: list[Path], *, new: bool) -> Choice:
-    """The contract's four rules. Raises SpecError where an unfinished, different run already holds answers."""
+def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = False) -> Choice:
+    """The contract's four rules; with `reuse` a different run is no obstacle: its answers are what is wanted.
+
+    Raises SpecError where an unfinished, different run already holds answers.
+    """
     if new:
         return Choice(Way.NEW)
     candidates = job_candidates(job, root)
@@ -48,7 +51,7 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool) -> Choice:
     for candidate in candidates:
         if candidate.content_hash == wanted and _same_input(candidate, files):
             return Choice(Way.REPEAT if candidate.finished else Way.CONTINUE, candidate.folder)
-    if candidates and not candidates[0].finished and candidates[0].has_answer:
+    if not reuse and candidates and not candidates[0].finished and candidates[0].has_answer:
         raise _different(candidates[0], job, files)
     return Choice(Way.NEW)
 

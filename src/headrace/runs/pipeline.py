@@ -62,7 +62,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     root = runs_folder(job.base, options.run_dir)
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
     try:
-        choice = choose(job, root, list(source.files), new=options.new)
+        choice = choose(job, root, list(source.files), new=options.new, reuse=options.reuse is not None)
         outputs.refuse_foreign_output(job, root)
         folder = _folder(job, root, choice)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)

@@ -79,8 +79,8 @@ class Reuse:
 
 def _reply(row: Sequence[Any]) -> Reply:
     return Reply(
-        content=as_text(row[2]), finish=row[3], reasoning=as_text(row[4]), refusal=as_text(row[5]), model=row[6],
-        usage=Usage(prompt=row[7], completion=row[8], cached=row[9], reasoning=row[10]),
+        content=as_text(row[2]), finish=as_text(row[3]), reasoning=as_text(row[4]), refusal=as_text(row[5]),
+        model=as_text(row[6]), usage=Usage(prompt=row[7], completion=row[8], cached=row[9], reasoning=row[10]),
     )  # fmt: skip
 
 

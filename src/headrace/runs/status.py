@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
+from headrace import canon
 from headrace.ledger.lock import is_held
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs import archive
@@ -54,6 +54,8 @@ def show(path: Path) -> dict[str, Any]:
 def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *, running: bool) -> dict[str, Any]:
     items = _items(reader)
     requests, tokens = _attempts(reader)
+    if not running:
+        _add_open_leases(reader, requests, tokens)
     times = np.array(reader.all("times"), dtype=np.float64).reshape(-1, 3)
     span_s = _active_seconds(reader, times)
     settled = items["done"] + items["failed"] + items["quarantined"]
@@ -137,6 +139,14 @@ def _attempts(reader: LedgerReader) -> tuple[dict[str, Any], dict[str, int]]:
         "unknown_requests": int(unknown),
     }  # fmt: skip
     return requests, tokens
+
+
+def _add_open_leases(reader: LedgerReader, requests: dict[str, Any], tokens: dict[str, int]) -> None:
+    """What a dead process had leased may have been sent, and billed; the next command writes it down."""
+    left = int(dict(reader.all("count_units")).get(State.LEASED, 0))
+    requests["sent"] += left
+    requests["possibly_sent"] += left
+    tokens["unknown_requests"] += left
 
 
 def _may_be_billed(kind: str | None, sent: str) -> bool:
@@ -228,4 +238,4 @@ def _group(reader: LedgerReader, what: str, error: str, count: int, places: tupl
 def item_name(reader: LedgerReader, seq: int) -> Any:
     """How people know an item: its id field, else its number."""
     _, number, name = reader.one("item_names", (seq,))
-    return number if name is None else orjson.loads(name)
+    return number if name is None else canon.decode(as_text(name) or "null")
