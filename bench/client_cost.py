@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from bench.figures import Figure, at_least, at_most, print_table, shown
 from bench.jobs import write_job, write_records
-from bench.processes import Server, headrace, instant_server, run
+from bench.processes import MeasurementError, Server, headrace, instant_server, run
 
 FOLDER = Path(__file__).resolve().parent
 RECORD_BYTES = 2000
@@ -64,7 +64,7 @@ def ours(server: Server, folder: Path, count: int) -> float:
     asked = server.stats()["requests"]
     shutil.rmtree(work)
     if not rows == asked == count:
-        raise SystemExit(f"{count} records became {asked} requests and {rows} answers")
+        raise MeasurementError(f"{count} records became {asked} requests and {rows} answers")
     return ran.cpu_s
 
 
@@ -82,7 +82,7 @@ def theirs(peer: Peer, server: Server, folder: Path, count: int) -> float:
     asked = server.stats()["requests"]
     shutil.rmtree(work)
     if asked < count:
-        raise SystemExit(f"{peer.name} sent {asked} requests for {count} records")
+        raise MeasurementError(f"{peer.name} sent {asked} requests for {count} records")
     return ran.cpu_s
 
 

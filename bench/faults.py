@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.figures import Figure, at_least, print_table, shown
 from bench.jobs import write_job, write_records
-from bench.processes import headrace, instant_server, run
+from bench.processes import MeasurementError, headrace, instant_server, run
 
 RECORDS = 40_000
 RECORD_BYTES = 1000
@@ -32,7 +32,7 @@ def units_a_second(folder: Path, count: int, *options: str) -> float:
         seen = server.stats()
     shutil.rmtree(work)
     if seen["requests"] != count + seen["refused"]:
-        raise SystemExit(f"{count} records and {seen['refused']} refusals became {seen['requests']} requests")
+        raise MeasurementError(f"{count} records and {seen['refused']} refusals became {seen['requests']} requests")
     return count / float(seen["last"] - seen["first"])
 
 

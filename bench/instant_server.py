@@ -116,9 +116,14 @@ class Connection(asyncio.Protocol):
         elif (reply := service.reply(body)) is None:
             return
         elif service.latency_s and reply is REPLY:
-            asyncio.get_running_loop().call_later(service.latency_s, transport.write, reply)
+            asyncio.get_running_loop().call_later(service.latency_s, self._write_late, reply)
         else:
             transport.write(reply)
+
+    def _write_late(self, reply: bytes) -> None:
+        assert self._transport is not None
+        if not self._transport.is_closing():
+            self._transport.write(reply)
 
 
 async def serve(service: Service) -> None:

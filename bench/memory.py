@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.figures import Figure, at_most, print_table
 from bench.jobs import write_job, write_records
-from bench.processes import Server, headrace, instant_server, run
+from bench.processes import MeasurementError, Server, headrace, instant_server, run
 
 RECORDS = 1_000_000
 RECORD_BYTES = 1000
@@ -30,7 +30,7 @@ def peak_mb(server: Server, folder: Path, count: int, output: str) -> float:
     asked, written = server.stats()["requests"], (work / output).stat().st_size
     shutil.rmtree(work)
     if asked != count or not written:
-        raise SystemExit(f"{count} records became {asked} requests and {written} bytes")
+        raise MeasurementError(f"{count} records became {asked} requests and {written} bytes")
     return ran.peak_mb
 
 

@@ -16,6 +16,10 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 
 
+class MeasurementError(Exception):
+    """What was to be measured did not happen: a child failed, or its counts do not agree."""
+
+
 class Ran(NamedTuple):
     """What one child cost. `started` is monotonic time before it was made; `peak_mb` its largest resident size."""
 
@@ -55,7 +59,7 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | N
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode not in allowed:
         shown = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-        raise SystemExit(f"{' '.join(command)} ended with {child.returncode}:\n{shown}")
+        raise MeasurementError(f"{' '.join(command)} ended with {child.returncode}:\n{shown}")
     peak = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     return Ran(usage.ru_utime + usage.ru_stime, wall, peak, started, child.returncode)
 
@@ -83,7 +87,7 @@ def instant_server(*options: str) -> Iterator[Server]:
             assert child.stdout is not None
             ready = child.stdout.readline().split()
             if ready[:1] != ["READY"]:
-                raise SystemExit("the bench's server did not start")
+                raise MeasurementError("the bench's server did not start")
             yield Server(ready[1])
         finally:
             child.terminate()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.figures import Figure, at_most, print_table
 from bench.jobs import write_job, write_records
-from bench.processes import Server, headrace, instant_server, start
+from bench.processes import MeasurementError, Server, headrace, instant_server, start
 
 RECORD_BYTES = 1000
 FIRST_S = 2.0
@@ -38,7 +38,7 @@ def first_post_s(server: Server, job: Path) -> float:
                 return float(first) - began
             if child.poll() is not None or time.monotonic() > began + PATIENCE_S:
                 log = (job.parent / "bench-child.log").read_text(encoding="utf-8", errors="replace")
-                raise SystemExit(f"no request was sent:\n{log[-2000:]}")
+                raise MeasurementError(f"no request was sent:\n{log[-2000:]}")
             time.sleep(0.05)
 
 
@@ -79,14 +79,14 @@ def _interrupt_after(server: Server, job: Path, finished: int) -> None:
     with start(headrace(job), job.parent) as child:
         while server.stats()["requests"] <= finished:
             if child.poll() is not None:
-                raise SystemExit("the run ended before it could be interrupted")
+                raise MeasurementError("the run ended before it could be interrupted")
             time.sleep(0.05)
         time.sleep(SETTLING_S)
         for _ in range(2):  # the first drains, the second stops at once
             child.send_signal(signal.SIGTERM)
             time.sleep(0.5)
         if child.wait(PATIENCE_S) != TERMINATED:
-            raise SystemExit(f"the interrupted run ended with {child.returncode}")
+            raise MeasurementError(f"the interrupted run ended with {child.returncode}")
 
 
 def measure(many: int = MANY, finished: int = FINISHED) -> list[Figure]:
