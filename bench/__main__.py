@@ -28,7 +28,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("dedupe", lambda: script("dedupe", str(QUICK_UNITS))),
             ("ledger", lambda: script("ledger", str(QUICK_UNITS // 4))),
             ("start", lambda: start.measure(many=QUICK_UNITS, finished=QUICK_UNITS // 10)),
-            ("faults", lambda: faults.measure(records=20_000, rounds=2)),
+            ("faults", lambda: faults.measure(rounds=1)),
             ("memory", lambda: memory.measure(records=QUICK_UNITS // 2)),
         )
     return (
