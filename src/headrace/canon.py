@@ -10,6 +10,9 @@ from typing import Any
 import orjson
 
 HASH_BYTES = 16
+# hashlib gives up the interpreter lock from 2,048 bytes on, and fights for it back: not worth it for a usual prompt.
+_SLICE_BYTES = 2047
+_SLICED_UP_TO = 32_768
 _DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 _LONG_NUMBER = b"0" * 19
 _PLAIN_TYPES = frozenset({str, int, bool, type(None)})
@@ -71,7 +74,11 @@ class UnitHasher:
     def __call__(self, payload: bytes, salt: bytes = b"") -> bytes:
         """The 16-byte hash of one unit. `salt` keeps units apart that are not to be shared (dedupe = false)."""
         state = self._state.copy()
-        state.update(payload)
+        if len(payload) <= _SLICED_UP_TO:
+            for start in range(0, len(payload), _SLICE_BYTES):
+                state.update(payload[start : start + _SLICE_BYTES])
+        else:
+            state.update(payload)
         if salt:
             state.update(b"\x00" + salt)
         return state.digest()[:HASH_BYTES]

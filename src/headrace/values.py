@@ -1,4 +1,7 @@
-"""The values that travel the main path: each hop adds one frozen value and keeps the one before."""
+"""The values that travel the main path: each hop adds one frozen value and keeps the one before.
+
+They hold no cycles, so the garbage collector need not look at them (`gc=False`): there are millions.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,7 @@ class Note(StrEnum):
     USAGE_MISSING = "usage_missing"
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """What a source yields: one input record.
 
     `fields` is None when the record is unreadable; `reason` then says why. `raw` is the record's bytes: for a file read
@@ -129,7 +132,7 @@ class Record(Struct, frozen=True):
     offset: int = -1
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Struct, frozen=True, gc=False):
     """Some records and the position to go on from after them. `done`: the input has ended."""
 
     records: list[Record]
@@ -138,7 +141,7 @@ class Chunk(Struct, frozen=True):
     excluded: int = 0
 
 
-class Item(Struct, frozen=True):
+class Item(Struct, frozen=True, gc=False):
     """One input record as the ledger holds it. `seq` counts from 0 over the whole input and is the output's order.
 
     `error` is the reject's `kind: cause`, or None. Of an unreadable record only `raw` is known.
@@ -155,7 +158,7 @@ class Item(Struct, frozen=True):
     notes: int = 0  # bit set, see headrace.ledger
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """One slice of an item. `fields` is what the template sees; `cut` says that text was cut off."""
 
     item: int
@@ -164,7 +167,7 @@ class Piece(Struct, frozen=True):
     cut: bool = False
 
 
-class Unit(Struct, frozen=True):
+class Unit(Struct, frozen=True, gc=False):
     """One distinct request. `item` and `n` name the piece that it was first met in.
 
     `payload` is the encoded variable part of the body (the messages array, or the prompt string), or None where it is
@@ -186,7 +189,7 @@ class Unit(Struct, frozen=True):
     corrected: bytes | None = None  # the payload of a re-ask that goes on
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """One send. `payload` as in Unit (of a re-ask: with the correction appended)."""
 
     unit: int
@@ -196,7 +199,7 @@ class Request(Struct, frozen=True):
     timeout_s: float
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as the server counted them; None where it did not say."""
 
     prompt: int | None = None
@@ -205,7 +208,7 @@ class Usage(Struct, frozen=True):
     reasoning: int | None = None
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, gc=False):
     """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None."""
 
     content: str | None
@@ -216,7 +219,7 @@ class Reply(Struct, frozen=True):
     model: str | None = None
 
 
-class Failure(Struct, frozen=True):
+class Failure(Struct, frozen=True, gc=False):
     """Why a send, or the judging of its reply, gave no answer.
 
     `wait_s` is the wait that the server named. `mended`: the endpoint has already changed how it speaks (a renamed
@@ -235,14 +238,14 @@ class Failure(Struct, frozen=True):
     refused: bool = False  # the connection was refused: a server may still be loading
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """An accepted answer. `value` is its JSON text; None means: exactly the reply's content, as a string."""
 
     value: str | None = None
     notes: tuple[Note, ...] = ()
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False):
     """One send as the ledger keeps it. `started_at` is wall time (Unix seconds); `kind` None means a usable reply.
 
     `origin` says whether this process knows of the send.
@@ -263,7 +266,7 @@ class Attempt(Struct, frozen=True):
     origin: Origin = Origin.SENT
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, gc=False):
     """What becomes of a unit after a send, written together with its attempt (None: the unit was never sent again).
 
     A unit whose `state` stays LEASED goes on: a retry or a re-ask follows. `error` is `kind: cause` of a unit that
@@ -280,7 +283,7 @@ class Outcome(Struct, frozen=True):
     age_s: float = 0.0
 
 
-class Intaken(Struct, frozen=True):
+class Intaken(Struct, frozen=True, gc=False):
     """What one step of reading adds to the ledger. `units` are the new ones, with payload; `first_unit` numbers the first.
 
     `meta` is committed with them: how far the input has been read.
@@ -296,7 +299,7 @@ class Intaken(Struct, frozen=True):
     rejected: int = 0
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, gc=False):
     """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster."""
 
     at: float

@@ -19,8 +19,9 @@ from headrace.errors import HeadraceError
 from headrace.protocols import Batch, Intake
 from headrace.values import Intaken, Unit
 
-READ_RECORDS = 256
+READ_RECORDS = 64
 RECALL_UNITS = 512
+MOST_UNCOMMITTED = 2048
 LEAST_BUFFERED = 1024
 MOST_BUFFERED_BYTES = 64_000_000
 READ_AHEAD_S = 2.0  # read beyond the buffer only where it lasts so long: reading must not starve sending
@@ -57,7 +58,7 @@ class Feed:
         self._holding: dict[int, Work] = {}
         self._order = 0
         self._wake = asyncio.Event()
-        self._window = 1
+        self.window = 1
         self._stopped = False
         self._stop_reading_at: float | None = None
         self.rate = math.inf  # units settled per second, lately; not known yet: do not read ahead
@@ -89,7 +90,7 @@ class Feed:
     def take(self, now: float, *, prefer_fresh: bool) -> Work | None:
         """The next unit to send: a retry that is due, else the next in order. None when there is none now."""
         due = bool(self._waiting) and self._waiting[0][0] <= now
-        if self._ready and (prefer_fresh or not due) and (due or self.waiting < max(4 * self._window, 1024)):
+        if self._ready and (prefer_fresh or not due) and (due or self.waiting < max(4 * self.window, 1024)):
             work = self._ready.popleft()
             self._top_up()
             return work
@@ -109,13 +110,13 @@ class Feed:
             heapq.heappush(self._waiting, (due, self._order, work))
 
     def on_window(self, limit: int) -> None:
-        if limit != self._window:
-            self._window = limit
+        if limit != self.window:
+            self.window = limit
             self._top_up()
 
     def _top_up(self) -> None:
         """Keep up to one window of leases ahead; commit at once when fewer than half a window of them is durable."""
-        ahead = max(self._window, 2)
+        ahead = max(self.window, 2)
         if self._stopped or len(self._ready) + len(self._leasing) > ahead // 2:
             return
         leases = self._committer.batch.leases
@@ -179,10 +180,10 @@ class Feed:
 
     @property
     def _has_room(self) -> bool:
-        return len(self._buffer) < max(4 * self._window, LEAST_BUFFERED) and self._buffered_bytes < MOST_BUFFERED_BYTES
+        return len(self._buffer) < max(4 * self.window, LEAST_BUFFERED) and self._buffered_bytes < MOST_BUFFERED_BYTES
 
     def _may_read(self) -> bool:
-        if len(self._committer.batch.items) > 8 * READ_RECORDS:
+        if len(self._committer.batch.items) > MOST_UNCOMMITTED:
             return False  # a slow disk slows the feed
         if self._has_room:
             return True

@@ -44,12 +44,15 @@ class LiveEngine:
         self._ending: Ending | None = None
         self._finished = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: asyncio.TaskGroup | None = None
         self._runners: dict[asyncio.Task[None], Work] = {}
         self._fed = False
         self._input_error: HeadraceError | None = None
         self._paused_until_told = 0.0
+        first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0)
+        self._first_timeout_s = min(first, max(knobs.unit_deadline_s, 1.0))
 
     # -- what stands open
 
@@ -82,6 +85,7 @@ class LiveEngine:
                 await self._finished.wait()
                 watching.cancel()
         finally:
+            self._tasks = None  # a group that has failed takes no more tasks, and must not hide its first error
             for timer in self._timers:
                 timer.cancel()
             self.committer.finish()
@@ -117,8 +121,17 @@ class LiveEngine:
                 break
             task = self._tasks.create_task(self._runner(work))
             self._runners[task] = work
-            task.add_done_callback(self._runners.pop)
+            task.add_done_callback(self._on_runner_done)
         self._arm()
+
+    def _on_runner_done(self, task: asyncio.Task[None]) -> None:
+        first = self._runners.pop(task)
+        if task.cancelled() and first.seq in self.lane.in_flight:
+            # Ended before its first step: its unit was never sent.
+            self.lane.on_back(first)
+            self.committer.batch.released.append(first.seq)
+            self.committer.added()
+            self._check_end()
 
     def _next(self) -> Work | None:
         now = self._loop.time()
@@ -142,14 +155,10 @@ class LiveEngine:
         self._arm()
 
     async def _send(self, work: Work) -> None:
-        lane, loop, knobs = self.lane, self._loop, self.knobs
-        started = loop.time()
-        started_at = self._clock.now()
-        left_s = knobs.unit_deadline_s - work.age_s(started, lane.stopped_s(started))
-        timeout_s = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts)
-        request = Request(
-            work.seq, work.ask, work.payload, f"{knobs.run}-{work.seq}-{work.ask}", min(timeout_s, max(left_s, 1.0))
-        )
+        lane, loop = self.lane, self._loop
+        started, started_at = loop.time(), self._clock.now()
+        key = f"{self.knobs.run}-{work.seq}-{work.ask}"
+        request = Request(work.seq, work.ask, work.payload, key, self._timeout_s(work, started))
         try:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
@@ -161,26 +170,48 @@ class LiveEngine:
             return
         lane.on_back(work)
         now = loop.time()
-        self._settle(work, result, Sending(work.send, started_at, now - started, now))
+        sending = Sending(work.send, started_at, now - started, now)
+        if isinstance(result, Reply):
+            self._on_reply(work, result, sending)
+        else:
+            self._on_failure(work, result, sending)
+        if self._fed or self._ending is not None:
+            self._check_end()
+
+    def _timeout_s(self, work: Work, now: float) -> float:
+        """The attempt's limit; a unit that is near its deadline gets what is left."""
+        knobs = self.knobs
+        if not work.failures and not work.age_before_s:
+            return self._first_timeout_s
+        left_s = knobs.unit_deadline_s - work.age_s(now, self.lane.stopped_s(now))
+        return min(attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts), max(left_s, 1.0))
 
     # -- settling
 
-    def _settle(self, work: Work, result: Reply | Failure, sending: Sending) -> None:
-        lane, send, now = self.lane, sending.number, sending.ended
-        was_down_since = lane.breaker.down_since
+    def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
+        lane = self.lane
+        down_since = lane.breaker.down_since
+        if lane.on_reply(sending.number, sending.ended):
+            self.tell(EndpointBack(lane.endpoint.name, sending.ended - (down_since or sending.ended)))
+        settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
+        if isinstance(settled, Outcome):
+            self.committer.batch.outcomes.append(settled)
+            self.committer.added()
+            self.tally.on_done(reply.usage)
+        else:
+            self._record(settled, work, sending.ended)
+        if lane.window.limit != self.feed.window:
+            self.feed.on_window(lane.window.limit)
+
+    def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
+        lane, now = self.lane, sending.ended
         allow_open = not self.feed.read_done or self.open_units >= 3
-        if isinstance(result, Reply):
-            if lane.on_reply(send, now):
-                self.tell(EndpointBack(lane.endpoint.name, now - (was_down_since or now)))
-        elif lane.on_failure(work, send, result, now, allow_open=allow_open):
-            self.tell(EndpointDown(lane.endpoint.name, lane.breaker.probe_at - now, result.message))
-        settled = self._settler.settle(work, result, sending, stopping=self._ending is not None)
+        if lane.on_failure(work, sending.number, failure, now, allow_open=allow_open):
+            self.tell(EndpointDown(lane.endpoint.name, lane.breaker.probe_at - now, failure.message))
+        settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
         self._record(settled, work, now)
         self.feed.on_window(lane.window.limit)
-        if isinstance(result, Failure):
-            self._consider_stop(work, result, settled, now)
-        if self._fed or self._ending is not None:
-            self._check_end()
+        self._consider_stop(work, failure, settled, now)
 
     def _record(self, settled: Settled, work: Work, now: float) -> None:
         outcome = settled.outcome
@@ -339,10 +370,11 @@ class LiveEngine:
         if when is None:
             return
         if self._alarm is not None:
-            if now < self._alarm.when() <= when:
+            if now < self._alarm_at <= when:
                 return
             self._alarm.cancel()
-        self._alarm = self._loop.call_at(when, self._on_alarm)
+        # uvloop's handles cannot tell their time, so it is kept beside them.
+        self._alarm, self._alarm_at = self._loop.call_at(when, self._on_alarm), when
 
     def _patience_s(self, now: float) -> float:
         """Seconds until it is time to give up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -14,6 +15,43 @@ class Offload(Protocol):
     """Runs a blocking function off the loop. Calls on one Offload run one after the other, in order."""
 
     def __call__(self, function: Callable[[], T]) -> Awaitable[T]: ...
+
+
+INLINE_S = 0.005
+AGAIN_INLINE_S = 0.002
+
+
+class ShortOffload:
+    """For work that is mostly short: runs it inline while it is, in a thread of its own once it takes long.
+
+    A hand-over to a thread and the fight for the interpreter that follows cost more than the work itself where a
+    record is parsed and rendered in microseconds. A call that took over 5 ms (a slow disk, a heavy template) sends the
+    next ones to the thread, until one takes less than 2 ms there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadOffload(name)
+        self._inline = True
+
+    def __call__(self, function: Callable[[], T]) -> Awaitable[T]:
+        if not self._inline:
+            return self._thread(lambda: self._timed(function, AGAIN_INLINE_S))
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            done.set_result(self._timed(function, INLINE_S))
+        except Exception as error:  # noqa: BLE001  handed to whoever waits, as a thread pool does
+            done.set_exception(error)
+        return done
+
+    def _timed(self, function: Callable[[], T], limit_s: float) -> T:
+        started = time.perf_counter()
+        try:
+            return function()
+        finally:
+            self._inline = time.perf_counter() - started < limit_s
+
+    def close(self) -> None:
+        self._thread.close()
 
 
 class ThreadOffload:

@@ -15,7 +15,7 @@ from headrace.protocols import Judge
 from headrace.values import Answer, Attempt, Failure, Kind, Outcome, Reply, Sent, State
 
 
-class Sending(Struct, frozen=True):
+class Sending(Struct, frozen=True, gc=False):
     """One send that came back. `number` counts the lane's sends, `started_at` is wall time, `ended` loop time."""
 
     number: int
@@ -24,7 +24,7 @@ class Sending(Struct, frozen=True):
     ended: float
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """`retry_after_s` is set where the unit goes on; `stop` where the run cannot."""
 
     outcome: Outcome
@@ -44,14 +44,12 @@ class Settler:
         self._lane = lane
         self._rng = rng
 
-    def settle(self, work: Work, result: Reply | Failure, sending: Sending, *, stopping: bool) -> Settled:
-        """Judge and decide. `stopping`: what would go on stays pending instead."""
-        if isinstance(result, Failure):
-            return self._failed(work, result, None, sending, stopping=stopping)
-        judged = self._judge.judge(result)
+    def judge(self, work: Work, reply: Reply, sending: Sending, *, stopping: bool) -> Outcome | Settled:
+        """The outcome of an accepted answer, or what becomes of a unit whose answer is not acceptable."""
+        judged = self._judge.judge(reply)
         if isinstance(judged, Failure):
-            return self._failed(work, judged, result, sending, stopping=stopping)
-        return Settled(self._done(work, judged, result, sending))
+            return self.fail(work, judged, reply, sending, stopping=stopping)
+        return self._done(work, judged, reply, sending)
 
     def past_deadline(self, work: Work, now: float) -> Outcome:
         """A unit that is not sent again because its time is over."""
@@ -68,10 +66,10 @@ class Settler:
         )  # fmt: skip
         return Outcome(
             unit=work.seq, state=State.DONE, attempt=attempt, answer=answer, ask=work.ask, spent=work.spent + 1,
-            age_s=self._age_s(work, sending.ended),
+            age_s=work.age_before_s + sending.ended - (work.first_sent or sending.ended),
         )  # fmt: skip
 
-    def _failed(self, work: Work, failure: Failure, reply: Reply | None, sending: Sending, *, stopping: bool) -> Settled:
+    def fail(self, work: Work, failure: Failure, reply: Reply | None, sending: Sending, *, stopping: bool) -> Settled:
         now = sending.ended
         knobs, lane = self._knobs, self._lane
         excused = lane.breaker.is_down or now < lane.pause.until or (failure.refused and not lane.succeeded)

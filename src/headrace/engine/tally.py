@@ -27,6 +27,12 @@ class Tally:
             self.by_state[outcome.state] += 1
             self.settled += 1
 
+    def on_done(self, usage: Usage | None) -> None:
+        self.by_state[State.DONE] += 1
+        self.settled += 1
+        if usage is not None:
+            self.on_usage(usage)
+
     def on_intaken(self, intaken: Intaken) -> None:
         self.rejected += intaken.rejected
         for outcome in intaken.outcomes:

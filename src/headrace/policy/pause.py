@@ -45,6 +45,9 @@ class Pause:
 
     def on_completion(self, *, overload: bool, window: int) -> None:
         """One completion, overload or not. Judge with `is_overloaded`."""
+        if not overload and not self._overloads and len(self._recent) >= max(LEAST_JUDGED, window):
+            self._succeeded = True  # all of the last ones were clean, and so they are now
+            return
         self._recent.append(overload)
         self._overloads += overload
         self._succeeded = self._succeeded or not overload

@@ -18,7 +18,7 @@ class Action(StrEnum):
     STOP = "stop"  # the endpoint or its configuration is wrong: the unit goes back to pending
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, gc=False):
     """Where a unit stands when its send has failed, that send not counted yet."""
 
     spent: int
@@ -29,7 +29,7 @@ class Standing(Struct, frozen=True):
     excused: bool = False  # the endpoint was paused or held to be down: the try does not count
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """What happens next. `counts`: the send spends one of `max_attempts`. `kind`: what the unit fails as."""
 
     action: Action
@@ -37,7 +37,7 @@ class Verdict(Struct, frozen=True):
     kind: Kind
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     action: Action
     counts: bool
 

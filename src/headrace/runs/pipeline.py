@@ -13,7 +13,7 @@ from headrace import __version__
 from headrace.clock import WallClock
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
-from headrace.engine.offload import ThreadOffload
+from headrace.engine.offload import ShortOffload, ThreadOffload
 from headrace.errors import HeadraceError, InputError, LedgerError
 from headrace.events import Warned
 from headrace.ledger.filesystem import refuse_network
@@ -135,7 +135,7 @@ class Run:
     async def _drive(
         self, ledger: SqliteLedger, endpoint: Endpoint, number: int, intake: InputIntake, knobs: Knobs, start: Start
     ) -> Ending:
-        writing, reading = ThreadOffload("headrace-ledger"), ThreadOffload("headrace-intake")
+        writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake")
         parts = Parts(
             endpoint=endpoint, judge=self.making.judge, intake=intake, ledger=ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, endpoint_number=number, observers=self.observers,
