@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup test lint format bench docs clean
+.PHONY: setup example test lint format bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -13,6 +13,10 @@ $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
+
+# The main job of the README, against a simulated endpoint: needs no server, no key and no network.
+example: setup
+	$(BIN)/python examples/sort-packages/run.py
 
 test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
