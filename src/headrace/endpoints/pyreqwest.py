@@ -18,15 +18,19 @@ from pyreqwest.exceptions import (
     ReadTimeoutError,
     RequestTimeoutError,
 )
-from pyreqwest.http import HeaderMap
+from pyreqwest.http import HeaderMap, Url
 from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.request import RequestBuilder, StreamRequest
+from pyreqwest.response import Response as Streamed
 
-from headrace.endpoints.transport import Limits, Peer, Reason, Response, TransportError, checked_total
+from headrace.endpoints.transport import LONGEST_S, Limits, Peer, Reason, Response, TransportError, checked_total
 from headrace.errors import SpecError
 from headrace.values import Sent
 
 # What the causes say when the connection itself failed. Everything else may have reached the server.
 _NOT_CONNECTED = "client error (Connect)"
+# A reply is handed over when this much of its body has come, or all of it: reading no more than this never waits.
+_AT_ONCE = RequestBuilder.default_streamed_read_buffer_limit()
 
 
 class PyreqwestTransport:
@@ -39,33 +43,53 @@ class PyreqwestTransport:
     def __init__(self, client: Client, limits: Limits) -> None:
         self._client = client
         self._limits = limits
-        self._seen: Mapping[str, str] | None = None
+        self._at_once = min(_AT_ONCE, limits.max_body + 1)
+        # What the last request was made of, in the client's own forms: the next one seldom differs in them.
+        self._url_text = ""
+        self._url: Url | str = ""
+        self._plain_headers: Mapping[str, str] | None = None
         self._headers = HeaderMap()
+        self._total_s, self._total = LONGEST_S, timedelta(seconds=LONGEST_S)
 
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, total_s: float, idempotency_key: str | None
     ) -> Response:
-        limit = self._limits.max_body
         try:
-            if headers is not self._seen:
-                self._headers, self._seen = HeaderMap(headers), headers
-            builder = self._client.request(method, url).headers(self._headers)
+            if url != self._url_text:
+                self._url, self._url_text = Url(url), url
+            if headers is not self._plain_headers or idempotency_key is None:
+                self._headers, self._plain_headers = HeaderMap(headers), headers
+            if total_s != self._total_s:
+                self._total, self._total_s = timedelta(seconds=checked_total(total_s)), total_s
             if idempotency_key is not None:
-                builder = builder.header("idempotency-key", idempotency_key)
-            builder = builder.body_bytes(body).timeout(timedelta(seconds=checked_total(total_s)))
+                self._headers["idempotency-key"] = idempotency_key  # the builder copies them
+            builder = self._client.request(method, self._url).headers(self._headers).body_bytes(body).timeout(self._total)
         except ValueError as error:
             raise TransportError(Reason.PROTOCOL, Sent.NO, "the request cannot be built: a header or the address") from error
         try:
-            # Streamed costs no more than reading all at once, and a body without end cannot eat the memory.
-            async with builder.build_streamed() as response:
-                content = await response.body_reader.read(limit + 1)
-                status = response.status
+            # Streamed costs no more than reading all at once, and a body without end cannot eat the memory. The context
+            # is left by `_whole` alone: of a body that is here already nothing is open.
+            streamed = builder.build_streamed()
+            response = await streamed.__aenter__()
+            content = await response.body_reader.read(self._at_once)
+            raw = b"" if content is None else content.to_bytes()
+            if len(raw) >= self._at_once:
+                raw = await self._whole(raw, streamed, response)
         except PyreqwestError as error:
             raise _mapped(error) from error
-        raw = b"" if content is None else content.to_bytes()
+        return Response(response.status, raw, partial(_look_up, response.get_header))
+
+    async def _whole(self, begun: bytes, streamed: StreamRequest, response: Streamed) -> bytes:
+        """A large body that begins so. Raises TransportError where it exceeds the cap."""
+        limit = self._limits.max_body
+        try:
+            content = await response.body_reader.read(limit + 1 - len(begun))
+        finally:
+            await streamed.__aexit__(None, None, None)
+        raw = begun if content is None else b"".join((begun, content))
         if len(raw) > limit:
             raise TransportError(Reason.TOO_LARGE, Sent.MAYBE, f"the reply is larger than {limit} bytes")
-        return Response(status, raw, partial(_look_up, response.get_header))
+        return raw
 
     async def close(self) -> None:
         await self._client.close()

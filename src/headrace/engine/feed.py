@@ -66,11 +66,13 @@ class Feed:
     # -- what is there
 
     @property
-    def starved_by(self) -> str:
-        """What keeps a free slot empty."""
+    def starved_by(self) -> str | None:
+        """What keeps a free slot empty. None: everything is on its way or waits for its next try."""
         if self._leasing or self._recorded < self._fresh:
             return "ledger"
-        return "source"
+        if not self.read_done or self._is_behind:
+            return "source"
+        return "endpoint" if self.waiting else None
 
     @property
     def waiting(self) -> int:

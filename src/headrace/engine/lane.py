@@ -31,6 +31,7 @@ class Lane:
         self.succeeded = False
         self.overloaded_since: float | None = None
         self.refused_since: float | None = None
+        self.slowest_s = 0.0  # the slowest reply so far
         self._stopped_s = 0.0
         self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
         self._judged_from = 0  # overload of an earlier send has been judged already
@@ -51,8 +52,9 @@ class Lane:
     def on_back(self, work: Work) -> None:
         self.in_flight.pop(work.seq, None)
 
-    def on_reply(self, send: int, now: float) -> bool:
+    def on_reply(self, send: int, seconds: float, now: float) -> bool:
         """A well-formed reply. True when the endpoint has come back from the dead."""
+        self.slowest_s = max(self.slowest_s, seconds)
         if not self.succeeded:
             self.succeeded = True
             self.refused_since = None

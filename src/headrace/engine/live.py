@@ -15,7 +15,7 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
-from headrace.policy.timeout import attempt_timeout_s
+from headrace.policy.timeout import SLOWEST_TIMES, attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -180,18 +180,18 @@ class LiveEngine:
 
     def _timeout_s(self, work: Work, now: float) -> float:
         """The attempt's limit; a unit that is near its deadline gets what is left."""
-        knobs = self.knobs
-        if not work.failures and not work.age_before_s:
+        knobs, lane = self.knobs, self.lane
+        if not work.failures and not work.age_before_s and lane.slowest_s * SLOWEST_TIMES <= self._first_timeout_s:
             return self._first_timeout_s
-        left_s = knobs.unit_deadline_s - work.age_s(now, self.lane.stopped_s(now))
-        return min(attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts), max(left_s, 1.0))
+        limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s)
+        return min(limit, max(knobs.unit_deadline_s - work.age_s(now, lane.stopped_s(now)), 1.0))
 
     # -- settling
 
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
         lane = self.lane
         down_since = lane.breaker.down_since
-        if lane.on_reply(sending.number, sending.ended):
+        if lane.on_reply(sending.number, sending.seconds, sending.ended):
             self.tell(EndpointBack(lane.endpoint.name, sending.ended - (down_since or sending.ended)))
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
         if isinstance(settled, Outcome):

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.errors import HeadraceError, SpecError
+from headrace.errors import HeadraceError, LedgerError, SpecError
 from headrace.ledger.reader import LedgerReader
 from headrace.runs import archive
 from headrace.runs.changes import changed_keys, input_changes
@@ -46,7 +46,7 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
     """
     if new:
         return Choice(Way.NEW)
-    candidates = job_candidates(job, root)
+    candidates = job_candidates(job, root, strict=True)
     wanted = job.spec.content_hash()
     for candidate in candidates:
         if candidate.content_hash == wanted and _same_input(candidate, files):
@@ -56,8 +56,11 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
     return Choice(Way.NEW)
 
 
-def job_candidates(job: Job, root: Path) -> list[Candidate]:
-    """The job's runs under `root`, newest first. One that cannot be read is passed over: it can neither go on nor end."""
+def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candidate]:
+    """The job's runs under `root`, newest first. One that cannot be read is passed over, or with `strict` is LedgerError.
+
+    Passing it over where a run is chosen would silently pay again for all that it holds.
+    """
     identity = archive.identity(job)
     found = []
     for folder in job_runs(root):
@@ -65,7 +68,11 @@ def job_candidates(job: Job, root: Path) -> list[Candidate]:
             if archive.read(folder).get("job") != identity:
                 continue
             candidate = _candidate(folder)
-        except HeadraceError:
+        except HeadraceError as error:
+            if strict:
+                raise LedgerError(
+                    f"run {folder.id} of this job cannot be read: {error} Use --new to begin anew beside it."
+                ) from error
             continue
         if candidate is not None:
             found.append(candidate)

@@ -106,7 +106,9 @@ class Run:
             if reading.done and ledger.unsettled() == 0:
                 ending = Ending()
             else:
-                ledger.put_meta(ending={}, **({"in_place": list(source.in_place)} if source is not None else {}))
+                ledger.put_meta(
+                    ending={}, output_is_current=False, **({"in_place": list(source.in_place)} if source is not None else {})
+                )
                 ending = await self._settle(ledger, config, reading, source, options)
             return self._end(ledger, ending)
         finally:
@@ -170,7 +172,7 @@ class Run:
             }
         }  # fmt: skip
         if code in {0, 3} and written is not None:
-            facts["output"] = outputs.mark_of(written)
+            facts |= {"output": outputs.mark_of(written), "output_is_current": True}
         if ending.reason != "disk":
             ledger.put_meta(**facts)
         return self._result(ledger, ending, code, written)
@@ -181,7 +183,7 @@ class Run:
         details = self.job.spec.output.details
         if code in {0, 3}:
             mine = outputs.mark_of(path)
-            if mine is None or mine != reader.meta("output"):
+            if mine is None or mine != reader.meta("output") or not reader.meta("output_is_current", default=False):
                 _, warning = outputs.write(reader, self.folder, path, details=details)
                 self._warn(warning)
             partial.unlink(missing_ok=True)

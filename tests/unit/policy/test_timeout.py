@@ -30,3 +30,9 @@ def test_no_attempt_takes_longer_than_a_day() -> None:
 def test_a_further_timeout_never_shortens_the_limit(configured: float | str, max_tokens: int | None, timeouts: int) -> None:
     limit = attempt_timeout_s(configured, max_tokens, timeouts)
     assert 0 < limit <= attempt_timeout_s(configured, max_tokens, timeouts + 1) <= LONGEST_S
+
+
+def test_auto_gives_three_times_what_the_slowest_reply_took() -> None:
+    assert attempt_timeout_s("auto", None, 0, slowest_s=49.0) == 147.0
+    assert attempt_timeout_s("auto", None, 0, slowest_s=2.0) == 60.0
+    assert attempt_timeout_s(30.0, None, 0, slowest_s=49.0) == 30.0
