@@ -26,9 +26,12 @@ def test_every_unit_is_done_once_when_nothing_fails() -> None:
     life = Life(texts(300), lambda: endpoint)
     endpoint = FakeEndpoint(Laws(latency_ms=20))
     ending = life.step(1)
-    assert ending is not None and ending.reason is None and ending.input_complete
+    assert ending is not None
+    assert ending.reason is None
+    assert ending.input_complete
     assert life.count(State.DONE) == 300
-    assert endpoint.requests_seen == 300 and endpoint.peak_in_flight == 8
+    assert endpoint.requests_seen == 300
+    assert endpoint.peak_in_flight == 8
     assert {o.attempt.reply.content for o in life.ledger.outcomes.values() if o.attempt and o.attempt.reply} == set(texts(300))
 
 
@@ -42,7 +45,8 @@ def test_equal_texts_share_one_request() -> None:
 def test_rtl_03_exactly_max_attempts_requests_for_a_unit_that_always_fails() -> None:
     life = Life(texts(1), endpoint := FakeEndpoint(script=lambda _request, _n: SERVER_ERROR), knobs=knobs(max_attempts=3))
     ending = life.step(1)
-    assert ending is not None and ending.reason is None
+    assert ending is not None
+    assert ending.reason is None
     assert endpoint.requests_seen == 3 == len(life.ledger.attempts)
     assert life.ledger.outcomes[0].error == "server_error: boom"
 
@@ -80,8 +84,10 @@ def test_rtl_16_an_engine_that_never_recovers_stops_the_run_with_the_rest_pendin
     endpoint = FakeEndpoint(Laws(latency_ms=20), outages=[(0.06, NEVER, SERVER_ERROR)])
     life = Life(texts(300), endpoint, knobs=knobs(max_attempts=3))
     ending = life.step(1)
-    assert ending is not None and (ending.reason, ending.exit_code) == ("endpoint_down", 4)
-    assert life.count(State.PENDING) >= 270 and life.count(State.FAILED) == 0
+    assert ending is not None
+    assert (ending.reason, ending.exit_code) == ("endpoint_down", 4)
+    assert life.count(State.PENDING) >= 270
+    assert life.count(State.FAILED) == 0
     assert life.count(State.LEASED) == 0
 
 
@@ -91,13 +97,16 @@ def test_rtl_01_an_exhausted_quota_stops_at_once_and_the_same_run_goes_on_afterw
     life = Life(texts(500), lambda: endpoint)
     endpoint = poor
     ending = life.step(1)
-    assert ending is not None and (ending.reason, ending.exit_code, ending.input_complete) == ("quota", 4, True)
+    assert ending is not None
+    assert (ending.reason, ending.exit_code, ending.input_complete) == ("quota", 4, True)
     assert poor.failures[Kind.QUOTA] <= 8
     assert life.count(State.PENDING) == 497
     endpoint = rich = FakeEndpoint(Laws(latency_ms=20))
     ending = life.step(2)
-    assert ending is not None and ending.reason is None
-    assert rich.requests_seen == 497 and not any(rich.sends_by_unit[n] for n in range(3))
+    assert ending is not None
+    assert ending.reason is None
+    assert rich.requests_seen == 497
+    assert not any(rich.sends_by_unit[n] for n in range(3))
 
 
 def test_identical_failures_from_the_start_are_a_wrong_configuration_and_leave_all_pending() -> None:
@@ -105,7 +114,8 @@ def test_identical_failures_from_the_start_are_a_wrong_configuration_and_leave_a
     endpoint = FakeEndpoint(Laws(latency_ms=20), script=lambda _request, _n: refused)
     life = Life(texts(1000), endpoint)
     ending = life.step(1)
-    assert ending is not None and (ending.reason, ending.exit_code) == ("misconfigured", 4)
+    assert ending is not None
+    assert (ending.reason, ending.exit_code) == ("misconfigured", 4)
     assert endpoint.requests_seen <= 8 + 10
     assert life.count(State.PENDING) == 1000
 
@@ -118,8 +128,10 @@ def test_a_refused_connection_is_tried_for_a_minute_before_it_counts_as_a_wrong_
     assert life.count(State.DONE) == 20
     gone = Life(texts(2), endpoint := FakeEndpoint(outages=[(0.0, NEVER, refused)]))
     ending = gone.step(1)
-    assert ending is not None and (ending.reason, ending.exit_code) == ("bad_endpoint", 4)
-    assert gone.count(State.PENDING) == 2 and endpoint.requests_seen < 20
+    assert ending is not None
+    assert (ending.reason, ending.exit_code) == ("bad_endpoint", 4)
+    assert gone.count(State.PENDING) == 2
+    assert endpoint.requests_seen < 20
 
 
 def test_rtl_09_what_may_have_been_billed_is_not_sent_again_where_the_job_says_so() -> None:
@@ -147,7 +159,8 @@ def test_an_invalid_answer_is_asked_again_once_and_then_quarantined() -> None:
     life = Life(texts(3), endpoint)
     assert life.step(1)
     assert life.count(State.QUARANTINED) == 3
-    assert endpoint.requests_seen == 6 and len(endpoint.sends_by_key) == 6
+    assert endpoint.requests_seen == 6
+    assert len(endpoint.sends_by_key) == 6
     assert life.ledger.outcomes[0].error == "empty: empty"
 
 
@@ -158,32 +171,40 @@ def test_a_unit_that_is_not_settled_by_its_deadline_fails() -> None:
     assert life.step(1)
     assert life.count(State.DONE) == 59
     error = life.ledger.outcomes[5].error
-    assert error is not None and error.startswith("deadline: ")
+    assert error is not None
+    assert error.startswith("deadline: ")
 
 
 def test_per_06_the_first_interrupt_drains_and_keeps_the_second_stops_at_once() -> None:
     endpoint = FakeEndpoint(Laws(latency_ms=500))
     life = Life(texts(100), endpoint, knobs=knobs(concurrency=10))
     ending = life.step(1, interrupt_at_s=[1.7])
-    assert ending is not None and (ending.reason, ending.exit_code) == ("interrupted", 130)
+    assert ending is not None
+    assert (ending.reason, ending.exit_code) == ("interrupted", 130)
     assert endpoint.requests_seen == life.count(State.DONE) == 40
-    assert life.step(2) and life.count(State.DONE) == 100
+    assert life.step(2)
+    assert life.count(State.DONE) == 100
     assert endpoint.requests_seen == 100
 
     endpoint = FakeEndpoint(Laws(latency_ms=500))
     life = Life(texts(100), endpoint, knobs=knobs(concurrency=10))
     ending = life.step(1, interrupt_at_s=[1.7, 1.8])
-    assert ending is not None and ending.exit_code == 130
-    assert life.count(State.DONE) == 30 and endpoint.cancelled == 10
+    assert ending is not None
+    assert ending.exit_code == 130
+    assert life.count(State.DONE) == 30
+    assert endpoint.cancelled == 10
     assert len(life.ledger.attempts) == 40
-    assert life.step(2) and life.count(State.DONE) == 100
+    assert life.step(2)
+    assert life.count(State.DONE) == 100
 
 
 def test_run_deadline_stops_with_exit_code_5() -> None:
     life = Life(texts(1000), FakeEndpoint(Laws(latency_ms=500)), knobs=knobs(run_deadline_s=5.0))
     ending = life.step(1)
-    assert ending is not None and (ending.reason, ending.exit_code) == ("run_deadline", 5)
-    assert 0 < life.count(State.DONE) < 1000 and life.count(State.LEASED) == 0
+    assert ending is not None
+    assert (ending.reason, ending.exit_code) == ("run_deadline", 5)
+    assert 0 < life.count(State.DONE) < 1000
+    assert life.count(State.LEASED) == 0
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -211,11 +232,13 @@ def test_after_any_crash_the_next_process_finishes_and_pays_for_nothing_twice(se
         if ending is not None:
             break
     ending = life.step(seed * 10 + 9)
-    assert ending is not None and ending.reason is None
+    assert ending is not None
+    assert ending.reason is None
     assert set(life.ledger.states.values()) <= {State.DONE, State.FAILED}
     assert len(life.ledger.items) == count
     for (item, _), unit in life.ledger.pieces.items():
         outcome = life.ledger.outcomes[unit]
         if outcome.state is State.DONE:
-            assert outcome.attempt is not None and outcome.attempt.reply is not None
+            assert outcome.attempt is not None
+            assert outcome.attempt.reply is not None
             assert outcome.attempt.reply.content == life.texts[item]
