@@ -166,7 +166,6 @@ class EndpointSpec(Section):
     )
     verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
     model: str | None = Field(None, description="The model's name at this endpoint, where it differs.")
-    gauges: bool = Field(True, description="Read the server's own load figures where it serves them.")
 
 
 class AnswerSpec(Section):

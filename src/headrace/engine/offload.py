@@ -29,8 +29,9 @@ class ShortOffload:
     next ones to the thread, until one takes less than 2 ms there.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, timer: Callable[[], float] = time.perf_counter) -> None:
         self._thread = ThreadOffload(name)
+        self._timer = timer
         self._inline = True
 
     def __call__(self, function: Callable[[], T]) -> Awaitable[T]:
@@ -44,11 +45,11 @@ class ShortOffload:
         return done
 
     def _timed(self, function: Callable[[], T], limit_s: float) -> T:
-        started = time.perf_counter()
+        started = self._timer()
         try:
             return function()
         finally:
-            self._inline = time.perf_counter() - started < limit_s
+            self._inline = self._timer() - started < limit_s
 
     def close(self) -> None:
         self._thread.close()
