@@ -40,10 +40,13 @@ def main() -> None:
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Errors of ours are one line; every other exception comes through."""
+    """Run one command line and return its exit code. Errors of ours are one line; every other exception comes through.
+
+    Ctrl-C where nothing is in flight yet, or in a command that only reads, ends it at once and quietly.
+    """
     as_json = "--json" in arguments
-    command = typer.main.get_command(application(arguments[0] if arguments else None))
     try:
+        command = typer.main.get_command(application(arguments[0] if arguments else None))
         command.main(args=list(arguments), prog_name="headrace")
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else 0
@@ -56,6 +59,8 @@ def invoke(arguments: Sequence[str]) -> int:
         if as_json:
             print_json(error_document(error))
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
