@@ -10,8 +10,10 @@ import msgspec
 from msgspec import Struct
 
 _PARSED = 1_000_000  # an error larger than this is read as text
-_KEPT = 16_384  # more than is ever shown: a message is cut only after secrets were taken out of it
+_KEPT = 6_000  # more than is ever shown: a message is cut only after secrets were taken out of it
+_PAGE = 16_384  # of a page, before its markup is taken out
 _MATCHED = 4_000
+_MATCHED_LOOSE = 1_000  # of a page or a plain text: who is able to say what was wrong with a request says it in JSON
 _MARKUP = re.compile(r"<(?:script|style)\b[^<]{0,20000}|<[^<>]{0,2000}>", re.IGNORECASE)
 _HTML = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body|<!--|<\?xml)", re.IGNORECASE)
 
@@ -29,12 +31,13 @@ class ServerError(Struct, frozen=True):
     @property
     def words(self) -> str:
         """Everything the server said, lower-case, for matching."""
-        return " ".join(part for part in (self.code, self.type, self.param, self.message[:_MATCHED]) if part).lower()
+        message = self.message[: _MATCHED_LOOSE if self.raw is None else _MATCHED]
+        return " ".join([part for part in (self.code, self.type, self.param, message) if part]).lower()
 
 
 def read_error(body: bytes) -> ServerError:
     """The error in a body, of whatever shape: never raises, never slow on large bodies."""
-    value = parse(body) if len(body) <= _PARSED else None
+    value = parse(body) if len(body) <= _PARSED and not is_html(body) else None
     found = error_in(value)
     return ServerError(_text(body)) if found is None else found
 
@@ -108,9 +111,11 @@ def _status(value: Any) -> int | None:
 
 
 def _text(body: bytes) -> str:
-    text = body[:_KEPT].decode("utf-8", "replace")
-    if len(body) > _KEPT:
+    page = is_html(body)
+    kept = _PAGE if page else _KEPT
+    text = body[:kept].decode("utf-8", "replace")
+    if len(body) > kept:
         text = text.rsplit(None, 1)[0]  # not through the middle of a word, which might be a secret
-    if is_html(body):
+    if page:
         text = "a web page: " + _MARKUP.sub(" ", text)
     return " ".join(text.split())

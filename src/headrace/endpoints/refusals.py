@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from headrace.endpoints.envelopes import ServerError
+from headrace.endpoints.phrases import Phrases
 
 _UNSUPPORTED = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra inputs|extra_forbidden"
@@ -15,94 +16,101 @@ _UNKNOWN_FIELD = re.compile(
     r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|unexpected|extra inputs|extra_forbidden"
     r"|max_completion_tokens"
 )
-_MAX_TOKENS = re.compile(r"\bmax_tokens\b")
-_RESPONSE_FORMAT = re.compile(r"response[_ ]format|json_schema|structured[_ ]output|guided[_ ]json")
-_SCHEMA = re.compile(
+_MAX_TOKENS = Phrases("max_tokens", r"\bmax_tokens\b")
+_RESPONSE_FORMAT = Phrases("response|json|output", r"response[_ ]format|json_schema|structured[_ ]output|guided[_ ]json")
+_SCHEMA = Phrases(
+    "schema|grammar|additionalproperties|$ref",
     r"\binvalid (?:json[ _-]?)?schema\b|invalid_json_schema|\bgrammar\b|json_schema\.schema|schema (?:is )?invalid"
     r"|schema (?:contains|uses|has|is too|must|validation)|additionalproperties|schema conversion|unsupported (?:json )?schema"
-    r"|(?:failed|unable|could not|cannot|error)[^.]{0,60}\bschema\b|\$ref|schema exceeds"
+    r"|(?:failed|unable|could not|cannot|error)[^.]{0,60}\bschema\b|\$ref|schema exceeds",
 )
-_CONTEXT = re.compile(
+_CONTEXT = Phrases(
+    "context|prompt|input|token|length",
     r"context[_ ]length|context[_ ]window|context[_ ]size|context[_ ]limit|exceed_context|maximum model length|maximum context"
     r"|prompt is too long|prompt (?:is|was) longer|input (?:is |length )?too long|input token length too long"
     r"|exceeded model token limit|range of input length|token count exceeds|(?:input|prompt)[^.]{0,60}longer than"
     r"|input length exceeds|input tokens exceed|exceeds the maximum number of tokens|tokens \+ `?max_new_tokens"
-    r"|reduce the length of|string_above_max_length|too many input tokens|maximum input length|context limit"
+    r"|reduce the length of|string_above_max_length|too many input tokens|maximum input length|context limit",
 )
-_CONTENT = re.compile(
+_CONTENT = Phrases(
+    "content|polic|inspection|moderation|flagged|guardrail|safety|image",
     r"content[_ ]?filter|responsibleaipolicy|content management policy|data_?inspection_?failed|\bmoderation\b|\bflagged\b"
-    r"|guardrail|safety system|content[_ ]policy|usage polic(?:y|ies)|inappropriate content|prohibited_content|image_safety"
+    r"|guardrail|safety system|content[_ ]policy|usage polic(?:y|ies)|inappropriate content|prohibited_content|image_safety",
 )
-_MODEL = re.compile(
+_MODEL = Phrases(
+    "model|deployment|endpoints",
     r"model_not_found|modelnotfound|deploymentnotfound|model_not_available|invalid_model|not a valid model|model not exist"
     r"|\bmodel\b.{0,200}?(?:does not exist|doesn't exist|not found|not available|is not supported|could not be found|no access)"
     r"|not found[^.]{0,40}\bmodel\b|unknown model|no such model|(?:does not|not) have access to (?:the )?model"
-    r"|deployment for this resource does not exist|no endpoints found|not_found_error model:"
+    r"|deployment for this resource does not exist|no endpoints found|not_found_error model:",
 )
-_MONEY = re.compile(
+_MONEY = Phrases(
+    "arrearage|credit|balance|billing|spend|quota|usage_limit|payment",
     r"arrearage|credit balance|insufficient[_ ]balance|insufficient[_ ]credits|billing_error|billing_hard_limit"
     r"|spend(?:ing)?[_ ]limit"
-    r"|credit_balance_exhausted|allocationquota\.freetieronly|exceeded_current_quota|usage_limit_exceeded|payment required"
+    r"|credit_balance_exhausted|allocationquota\.freetieronly|exceeded_current_quota|usage_limit_exceeded|payment required",
 )
-_QUOTA_CODE = re.compile(r"\binsufficient_quota\b|you exceeded your current quota, please check your plan")
+_QUOTA_CODE = Phrases("quota", r"\binsufficient_quota\b|you exceeded your current quota, please check your plan")
 _DAILY = re.compile(r"perday|limit: 0\b")
-_KEY = re.compile(
-    r"api key not valid|api_key_invalid|invalid api[_ -]?key|invalid_api_key|incorrect api key|authentication_error"
+_KEY = Phrases(
+    "api|authentication_error",
+    r"api key not valid|api_key_invalid|invalid api[_ -]?key|invalid_api_key|incorrect api key|authentication_error",
 )
 _OVERLOAD = re.compile(
     r"overloaded|too many pending|maximum pending|server (?:is )?busy|currently busy|queue is full|no capacity|capacity_exceeded"
     r"|at capacity|too many requests|try again later, the server"
 )
-_NO_IMAGES = re.compile(
-    r"image input is not supported|does not support (?:image|multimodal|vision|audio)|audio input is not supported"
+_NO_IMAGES = Phrases(
+    "image|multimodal|vision|audio",
+    r"image input is not supported|does not support (?:image|multimodal|vision|audio)|audio input is not supported",
 )
-_TOO_LARGE = re.compile(r"request_too_large|payload too large|entity too large|body (?:is )?too large|request too large")
+_TOO_LARGE = Phrases("large", r"request_too_large|payload too large|entity too large|body (?:is )?too large|request too large")
 
 
 def refuses_max_tokens(error: ServerError) -> bool:
     """The field itself is unknown to the model, not its value."""
     words = error.words
-    return bool(_MAX_TOKENS.search(words) and _UNKNOWN_FIELD.search(words)) and not too_long(error)
+    return bool(_MAX_TOKENS.found(words) and _UNKNOWN_FIELD.search(words)) and not too_long(error)
 
 
 def refuses_schema(error: ServerError) -> bool:
     """The schema is at fault, not that there is one."""
-    return bool(_SCHEMA.search(error.words))
+    return bool(_SCHEMA.found(error.words))
 
 
 def refuses_response_format(error: ServerError) -> bool:
     """The server knows no response_format, or not of this type."""
     words = error.words
-    return bool(_RESPONSE_FORMAT.search(words) and _UNSUPPORTED.search(words))
+    return bool(_RESPONSE_FORMAT.found(words) and _UNSUPPORTED.search(words))
 
 
 def too_long(error: ServerError) -> bool:
-    return bool(_CONTEXT.search(error.words))
+    return bool(_CONTEXT.found(error.words))
 
 
 def filtered(error: ServerError) -> bool:
-    return bool(_CONTENT.search(error.words))
+    return bool(_CONTENT.found(error.words))
 
 
 def misses_model(error: ServerError, name: str = "") -> bool:
     """The model is unknown: by the usual phrases, or because a structured error says its name."""
     words = error.words
     named = len(name) > 3 and error.raw is not None and name.lower() in words
-    return named or bool(_MODEL.search(words))
+    return named or bool(_MODEL.found(words))
 
 
 def wants_money(error: ServerError) -> bool:
-    return bool(_MONEY.search(error.words))
+    return bool(_MONEY.found(error.words))
 
 
 def out_of_quota(error: ServerError) -> bool:
     """What ends only with a payment, or with the day."""
     words = error.words
-    return bool(_QUOTA_CODE.search(words) or _MONEY.search(words) or _DAILY.search(f"{words} {_quota_ids(error)}"))
+    return bool(_QUOTA_CODE.found(words) or _MONEY.found(words) or _DAILY.search(f"{words} {_quota_ids(error)}"))
 
 
 def refuses_key(error: ServerError) -> bool:
-    return bool(_KEY.search(error.words))
+    return bool(_KEY.found(error.words))
 
 
 def overloaded(error: ServerError) -> bool:
@@ -110,11 +118,11 @@ def overloaded(error: ServerError) -> bool:
 
 
 def refuses_images(error: ServerError) -> bool:
-    return bool(_NO_IMAGES.search(error.words))
+    return bool(_NO_IMAGES.found(error.words))
 
 
 def too_large(error: ServerError) -> bool:
-    return bool(_TOO_LARGE.search(error.words))
+    return bool(_TOO_LARGE.found(error.words))
 
 
 def _quota_ids(error: ServerError) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from headrace.endpoints.envelopes import ServerError, error_in, is_html, parse
 from headrace.values import Reply, Usage
@@ -22,32 +22,36 @@ class Broken(Struct, frozen=True):
     cut: bool = False
 
 
-class _Details(Struct):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+# What the fast path takes, as trees that last for one call: the garbage collector need not look at them.
+_Count = Annotated[int, Meta(ge=0, lt=_LARGEST_COUNT)]
 
 
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+class _Details(Struct, gc=False):
+    cached_tokens: _Count | None = None
+    reasoning_tokens: _Count | None = None
+
+
+class _Usage(Struct, gc=False):
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
 
 
-class _Choice(Struct):
+class _Choice(Struct, gc=False):
     message: _Message | None = None
     text: str | None = None
     finish_reason: str | None = None
 
 
-class _Body(Struct):
+class _Body(Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     model: str | None = None
@@ -80,13 +84,12 @@ def read_reply(body: bytes, content_type: str | None = None) -> Reply | ServerEr
 
 def _counted(usage: _Usage) -> Usage | None:
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
+    if prompt is None and completion is None:
+        return None
     details, parts = usage.prompt_tokens_details, usage.completion_tokens_details
     cached = None if details is None else details.cached_tokens
     reasoning = None if parts is None else parts.reasoning_tokens
-    for count in (prompt, completion, cached, reasoning):
-        if count is not None and not 0 <= count < _LARGEST_COUNT:
-            return _usage(msgspec.to_builtins(usage))
-    return None if prompt is None and completion is None else Usage(prompt, completion, cached, reasoning)
+    return Usage(prompt, completion, cached, reasoning)
 
 
 def _read_slowly(body: bytes, content_type: str) -> Reply | ServerError | Broken:

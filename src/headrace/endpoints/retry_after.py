@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from headrace.endpoints.phrases import Phrases
+
 Lookup = Callable[[str], str | None]
 
 _LONGEST_S = 30 * 86_400.0  # a longer wait is no wait but a mistake
@@ -15,11 +17,12 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}", re.ASCII)
 _GO_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,12})?)(h|ms|m|us|µs|μs|ns|s)", re.ASCII)
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:.]{8,18}(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})", re.ASCII)
-_SAID = re.compile(
-    r"(?:retry|try again|wait)\s+(?:after|in|for)?\s*:?\s*((?:[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:h|ms|m|s)(?![a-z])\s*)+"
-    r"|[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:milliseconds?|seconds?|secs?|minutes?|mins?|hours?))",
-    re.ASCII | re.IGNORECASE,
+_SAID = Phrases(
+    "retry|try again|wait",
+    r"(?a:(?:retry|try again|wait)\s+(?:after|in|for)?\s*:?\s*((?:[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:h|ms|m|s)(?![a-z])\s*)+"
+    r"|[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:milliseconds?|seconds?|secs?|minutes?|mins?|hours?)))",
 )
+_LISTENED = 4_000  # characters of a message
 _WORDS = {"mil": 1e-3, "sec": 1.0, "min": 60.0, "hou": 3600.0}
 _BUCKETS = ("requests", "tokens", "input-tokens", "output-tokens")
 
@@ -33,12 +36,10 @@ def named_wait(header: Lookup, error: Any, message: str, now: float | None = Non
     milliseconds = decimal(header("retry-after-ms"))
     if milliseconds is not None:
         return _positive(milliseconds / 1000)
-    here = _date(header("date"))
-    if here is None:
-        here = now
     asked = header("retry-after")
     if asked is not None:
-        return retry_after(asked, here)
+        here = None if decimal(asked) is not None else _date(header("date"))
+        return retry_after(asked, now if here is None else here)
     return _in_details(error) or said(message)
 
 
@@ -104,10 +105,11 @@ def go_duration(text: str) -> float | None:
 
 def said(message: str) -> float | None:
     """The wait that a message names: "Please retry in 10h17m5.72s", "retry after 7 seconds", "try again in 1.5s"."""
-    match = _SAID.search(message[:10_000])
+    lower = message[:_LISTENED].lower()
+    match = _SAID.pattern.search(lower) if _SAID.possible(lower) else None
     if match is None:
         return None
-    span = match[1].strip().lower()
+    span = match[1].strip()
     seconds = go_duration(re.sub(r"\s+", "", span))
     if seconds is None:
         number = re.match(r"[0-9.]+", span)

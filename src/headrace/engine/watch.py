@@ -85,10 +85,10 @@ class Watch:
         elif lane.breaker.is_down:
             paused_for, why = max(0.0, lane.breaker.probe_at - now), lane.breaker.why
         return Progress(
-            total=engine.feed.total, done=tally.by_state[State.DONE] + engine.settled_before, failed=tally.by_state[State.FAILED],
-            quarantined=tally.by_state[State.QUARANTINED], rejected=tally.rejected, reading=not engine.feed.read_done,
-            in_flight=len(lane.in_flight), window=lane.window.limit, retries=tally.retries,
-            prompt_tokens=tally.prompt_tokens, completion_tokens=tally.completion_tokens,
+            total=engine.feed.total + tally.rejected, done=tally.by_state[State.DONE] + engine.settled_before,
+            failed=tally.by_state[State.FAILED], quarantined=tally.by_state[State.QUARANTINED], rejected=tally.rejected,
+            reading=not engine.feed.read_done, in_flight=len(lane.in_flight), window=lane.window.limit,
+            retries=tally.retries, prompt_tokens=tally.prompt_tokens, completion_tokens=tally.completion_tokens,
             units_per_second=tally.per_second(now), oldest_in_flight_s=now - oldest, waiting=engine.feed.waiting,
             bound_by=self._bound_by(now), paused_for_s=paused_for, paused_why=why,
         )  # fmt: skip

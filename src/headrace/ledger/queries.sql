@@ -93,25 +93,31 @@ SELECT count(*) FROM piece;
 -- count_units: units by state
 SELECT state, count(*) FROM unit GROUP BY state;
 
--- count_units_by_kind_of_work: units of the job itself
-SELECT count(*), sum(state = 2) FROM unit WHERE kind = 0;
+-- unit_figures: all units, those done, those leased, those with an attempt; of the job itself all, and those done
+SELECT count(*), count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), count(attempt),
+    count(*) FILTER (WHERE kind = 0), count(*) FILTER (WHERE kind = 0 AND state = 2)
+FROM unit;
 
--- count_item_states: items by the state of their unit
-SELECT unit.state, count(*) FROM piece JOIN unit ON unit.seq = piece.unit WHERE piece.n = 0 GROUP BY unit.state;
+-- count_item_states: items whose unit is done, failed, quarantined
+SELECT count(*) FILTER (WHERE unit.state = 2), count(*) FILTER (WHERE unit.state = 3), count(*) FILTER (WHERE unit.state = 4)
+FROM piece JOIN unit ON unit.seq = piece.unit WHERE piece.n = 0;
 
--- count_attempts: sends and tokens by kind; total, as sum fails where a hostile count takes it beyond 64 bits
-SELECT kind, origin, sent, count(*), CAST(total(prompt_tokens) AS INTEGER), CAST(total(completion_tokens) AS INTEGER),
-    CAST(total(cached_tokens) AS INTEGER), sum(prompt_tokens IS NULL AND completion_tokens IS NULL)
-FROM attempt GROUP BY kind, origin, sent;
+-- count_first_pieces: items that have a unit
+SELECT count(*) FROM piece WHERE n = 0;
 
--- count_retries: sends beyond the first of an ask
-SELECT coalesce(sum(sends - 1), 0) FROM (SELECT count(*) AS sends FROM attempt WHERE origin = 0 GROUP BY unit, ask);
+-- accepted_attempts: sums over the accepted answers of a part, and one by one their microseconds and their contexts' tokens
+SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cached_tokens),
+    count(coalesce(prompt_tokens, completion_tokens)), min(started_at), max(started_at + seconds),
+    group_concat(CAST(seconds * 1000000 + 0.5 AS INTEGER)), group_concat(CAST(prompt_tokens + coalesce(completion_tokens, 0) AS INTEGER))
+FROM attempt WHERE id BETWEEN ? AND ? AND kind IS NULL AND origin = 0;
 
--- times: how long accepted answers took, and how many tokens their contexts held
-SELECT seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND origin = 0;
+-- other_attempts: the same sums of the other attempts of a part, by what they are
+SELECT kind, origin, sent, count(*), total(prompt_tokens), total(completion_tokens), total(cached_tokens),
+    count(coalesce(prompt_tokens, completion_tokens)), min(started_at), max(started_at + seconds)
+FROM attempt WHERE id BETWEEN ? AND ? AND NOT (kind IS NULL AND origin = 0) GROUP BY kind, origin, sent;
 
--- span: first and last send
-SELECT min(started_at), max(started_at + seconds) FROM attempt WHERE origin = 0;
+-- asks: the unit and the ask of each send of a part
+SELECT group_concat(unit), group_concat(ask) FROM attempt WHERE id BETWEEN ? AND ? AND origin = 0;
 
 -- samples: concurrency over time
 SELECT sum(in_flight), count(*), max(in_flight) FROM sample;
@@ -121,6 +127,9 @@ SELECT at, window, in_flight, bound_by, paused FROM sample ORDER BY rowid DESC L
 
 -- bounds: what bound the run, in seconds
 SELECT bound_by, count(*) FROM sample GROUP BY bound_by ORDER BY 2 DESC;
+
+-- config_numbers: the configurations
+SELECT id FROM config ORDER BY id;
 
 -- answers_by_config: how many answers came from which configuration
 SELECT config, count(*) FROM unit WHERE state = 2 GROUP BY config ORDER BY config;
@@ -144,7 +153,20 @@ FROM item
 LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0
 LEFT JOIN unit ON unit.seq = piece.unit
 LEFT JOIN attempt ON attempt.id = unit.attempt
-WHERE item.seq >= ? ORDER BY item.seq;
+WHERE item.seq BETWEEN ? AND ? ORDER BY item.seq;
+
+-- short_rows: what an output without details says; see headrace.ledger.reader.ShortRow
+SELECT item.seq, item.file, item.offset, item.length,
+    (1 - 2 * (item.readable = 0)) * (16 * (item.notes | coalesce(attempt.notes, 0)) + 8 * (item.error IS NOT NULL)
+        + coalesce(unit.state, 0)) - (item.readable = 0),
+    coalesce(item.error, unit.error),
+    CASE WHEN unit.state = 2 THEN CAST(attempt.answer AS BLOB) END,
+    CASE WHEN unit.state = 2 AND attempt.answer IS NULL THEN attempt.content END
+FROM item
+LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0
+LEFT JOIN unit ON unit.seq = piece.unit
+LEFT JOIN attempt ON attempt.id = unit.attempt
+ORDER BY item.seq;
 
 -- count_sends_of_many: how often a unit was sent, of those that were sent more than once
 SELECT unit, count(*) FROM attempt WHERE origin = 0 GROUP BY unit HAVING count(*) <> 1;

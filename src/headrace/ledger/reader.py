@@ -67,6 +67,16 @@ class StoredRow(NamedTuple):
     reasoning: str | bytes | None
 
 
+ShortRow = tuple[int, int, int, int, int, str | bytes | None, bytes | None, str | bytes | None]
+"""seq, file, offset, length, code, error, answer, content.
+
+`code` is notes * 16 + (is it rejected) * 8 + the unit's state (0 without a unit); of an unreadable record ~ of that. The
+answer's JSON text, and the content where that is the answer, are there for done units only.
+"""
+_LARGEST = 2**63 - 1
+_PART = 1000  # attempts; their pages fit SQLite's cache
+
+
 class LedgerReader:
     """One reading connection. Sees what was committed when each query began."""
 
@@ -130,13 +140,32 @@ class LedgerReader:
             while rows := cursor.fetchmany(1000):
                 yield b"".join([row[0] for row in rows])
 
+    # -- for status
+
+    def parts(self, *names: str) -> Iterator[list[list[Any]]]:
+        """What statements say of one part of the attempts after another: for each part the rows of each statement.
+
+        The parts are so small that a part's pages are read once for all statements.
+        """
+        (end,) = self.one("next_attempt")
+        for first in range(0, end, _PART):
+            yield [self.all(name, (first, first + _PART - 1)) for name in names]
+
     # -- for the output
 
-    def rows(self, first: int = 0) -> Iterator[StoredRow]:
+    def rows(self, first: int = 0, last: int = _LARGEST) -> Iterator[StoredRow]:
+        """The rows of the items from `first` to `last`."""
         with mapped(self.path):
-            cursor = self._db.execute(SQL["rows"], (first,))
+            cursor = self._db.execute(SQL["rows"], (first, last))
             while rows := cursor.fetchmany(500):
                 yield from map(StoredRow._make, rows)
+
+    def short_rows(self, at_once: int) -> Iterator[list[ShortRow]]:
+        """The same for an output without details: so many items at a time, as plain tuples."""
+        with mapped(self.path):
+            cursor = self._db.execute(SQL["short_rows"])
+            while rows := cursor.fetchmany(at_once):
+                yield rows
 
     # -- statements
 

@@ -50,6 +50,24 @@ def input_changes(folder: RunFolder, content: dict[str, Any], job: Job) -> str:
     return f"{added} records added, {removed} removed, {changed} changed"
 
 
+def continues(folder: RunFolder, content: dict[str, Any], job: Job) -> bool:
+    """Whether what an unfinished reading has read stands unchanged at the input's beginning: the rest may be what it likes.
+
+    So a run goes on whose input broke off and was mended, or grew meanwhile.
+    """
+    reader = LedgerReader(folder.ledger)
+    try:
+        now = _records(content, job)
+        for name, number, value, _ in reader.stream("item_hashes"):
+            if next(now, None) != (name if name is not None else str(number), value):
+                return False
+    except HeadraceError:
+        return False
+    finally:
+        reader.close()
+    return True
+
+
 def compare(before: list[Known], after: list[Known], *, by_name: bool) -> tuple[int, int, int]:
     """(added, removed, changed). Records are matched by their id where the job has one, else by what they ask."""
     if not by_name:

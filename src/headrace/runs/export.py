@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,13 +12,16 @@ from msgspec import Struct
 from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.notes import from_bits
-from headrace.ledger.reader import LedgerReader, StoredRow, as_text
+from headrace.ledger.reader import LedgerReader, ShortRow, StoredRow, as_text
+from headrace.sinks.encoding import encode, encode_answers, encoded_answers
+from headrace.sinks.jsonl import JsonlSink
 from headrace.sinks.open import open_sink
 from headrace.sinks.row import OutputRow, clash_free
 from headrace.sources.records import RecordPlaces
 from headrace.values import State, Status
 
 T = TypeVar("T")
+R = TypeVar("R", bound=tuple[Any, ...])
 BASIC = ("answer", "answer_status", "answer_error", "answer_notes")
 DETAILS = (
     "answer_model", "answer_attempts", "answer_prompt_tokens", "answer_completion_tokens", "answer_cached_tokens",
@@ -26,7 +29,9 @@ DETAILS = (
 )  # fmt: skip
 UNREADABLE = ("answer_record", "answer_input")
 SHOWN_CHARS = 1000
-ROWS_AT_ONCE = 500
+ROWS_AT_ONCE = 128  # of two thousand bytes they stay in a processor's cache
+BYTES_AT_ONCE = 4 << 20  # of records, which are held several times while they are joined
+_LENGTH = 3  # the column in which both kinds of row have their record's length
 _STATUS = {
     State.PENDING: Status.PENDING, State.LEASED: Status.PENDING, State.DONE: Status.DONE, State.FAILED: Status.FAILED,
     State.QUARANTINED: Status.QUARANTINED,
@@ -51,10 +56,14 @@ def write_output(reader: LedgerReader, places: RecordPlaces, path: Path, selecti
     columns = layout.columns() if path.suffix.lower() not in {".jsonl", ".ndjson"} else None
     sink = open_sink(path, columns, lambda: rows)
     try:
-        for batch in _batches(rows):
-            sink.write(batch)
-        if rows.seen != layout.items:
-            raise LedgerError(f"{path}: {layout.items} items, but {rows.seen} rows came; nothing was written. This is a bug.")
+        if isinstance(sink, JsonlSink) and selection.with_fields and not selection.details:
+            seen = _Lines(reader, places, rows, selection).write(sink)
+        else:
+            for batch in rows.batches():
+                sink.write(batch)
+            seen = rows.seen
+        if seen != layout.items:
+            raise LedgerError(f"{path}: {layout.items} items, but {seen} rows came; nothing was written. This is a bug.")
         sink.close()
     except BaseException:
         sink.abort()
@@ -88,29 +97,31 @@ class _Rows:
     def __init__(self, reader: LedgerReader, places: RecordPlaces, layout: _Layout, selection: Selection) -> None:
         self._reader = reader
         self._places = places
-        self._names = layout.names
+        self.names = layout.names
         self._selection = selection
         self._sends: dict[int, int] | None = None
         self.seen = 0
 
     def __iter__(self) -> Iterator[OutputRow]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[OutputRow]]:
         self.seen = 0
         only = self._selection.only
         for batch in _batches(self._reader.rows()):
-            for row in batch:
-                if row.seq != self.seen:
-                    raise LedgerError(f"item {self.seen} is missing from the ledger.")
-                self.seen += 1
+            self.seen = _counted(batch, self.seen)
             chosen = batch if only is None else [row for row in batch if _status(row) in only]
-            yield from map(self._row, chosen, self._raws(chosen))
+            for part in _portions(chosen):
+                yield list(map(self.row, part, self._raws(part)))
 
     def _raws(self, rows: list[StoredRow]) -> list[bytes]:
         if self._selection.with_fields:
             return self._places.fetch([(row.file, row.offset, row.length) for row in rows])
         return [b'{"id":%b}' % (row.id.encode() if row.id is not None else str(row.number).encode()) for row in rows]
 
-    def _row(self, row: StoredRow, raw: bytes) -> OutputRow:
-        names = self._names
+    def row(self, row: StoredRow, raw: bytes) -> OutputRow:
+        names = self.names
         state = row.state
         error = as_text(row.item_error if row.item_error is not None else row.unit_error)
         notes = row.item_notes | (row.notes or 0)
@@ -128,11 +139,11 @@ class _Rows:
             answers[names["answer_input"]] = None if row.readable else _shown(raw)
         value = None
         if state == State.DONE:
-            value = _answer_json(row)
+            value = _answer_json(row.answer, row.content)
         return OutputRow(raw if readable else None, answers, value)
 
     def _add_details(self, row: StoredRow, answers: dict[str, Any]) -> None:
-        names = self._names
+        names = self.names
         if self._sends is None:
             self._sends = dict(self._reader.all("count_sends_of_many"))
         sends = None if row.unit is None else self._sends.get(row.unit, 1 if row.seconds is not None else 0)
@@ -146,24 +157,124 @@ class _Rows:
             answers[names[name]] = value
 
 
+class _Lines:
+    """The same rows as lines of JSON Lines, without details: joined from text that is encoded once for many rows."""
+
+    def __init__(self, reader: LedgerReader, places: RecordPlaces, rows: _Rows, selection: Selection) -> None:
+        self._reader = reader
+        self._places = places
+        self._rows = rows
+        self._only = selection.only
+        self._opening = encode(rows.names["answer"]) + b":"
+        self._rest = _Rest(rows.names)
+
+    def write(self, sink: JsonlSink) -> int:
+        """Write them; returns how many items were seen."""
+        seen = 0
+        for batch in self._reader.short_rows(ROWS_AT_ONCE):
+            seen = _counted(batch, seen)
+            chosen = batch if self._only is None else [row for row in batch if _coded_status(row[4]) in self._only]
+            for part in _portions(chosen):
+                sink.splice(*self._texts(part))
+        return seen
+
+    def _texts(self, rows: list[ShortRow]) -> tuple[list[bytes | None], list[bytes]]:
+        """Each row's record, and our fields of it without the braces."""
+        opening, rest = self._opening, self._rest
+        raws: list[bytes | None] = [*self._places.fetch([row[1:4] for row in rows])]
+        answers = encoded_answers(
+            [answer if answer is not None else _written_out(content) for _, _, _, _, _, _, answer, content in rows]
+        )
+        fields = [
+            opening + answer + (rest[code] if error is None else rest.with_error(code, error))
+            for (_, _, _, _, code, error, _, _), answer in zip(rows, answers, strict=True)
+        ]
+        if "answer_record" in self._rows.names:
+            for place, row in enumerate(rows):
+                if row[4] < 0:
+                    raws[place], fields[place] = None, self._unreadable(row[0], raws[place] or b"")
+        return raws, fields
+
+    def _unreadable(self, seq: int, raw: bytes) -> bytes:
+        (row,) = self._reader.rows(seq, seq)
+        return encode_answers(self._rows.row(row, raw))[1:-1]
+
+
+class _Rest(dict[int, bytes]):
+    """Our fields behind the answer as JSON text, by the row's code, for rows without an error."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, code: int) -> bytes:
+        self[code] = text = self.with_error(code, None)
+        return text
+
+    def with_error(self, code: int, error: str | bytes | None) -> bytes:
+        """The same for a row with this error, kept for no other."""
+        names = self._names
+        values = {
+            names["answer_status"]: _coded_status(code).value,
+            names["answer_error"]: as_text(error),
+            names["answer_notes"]: from_bits(code >> 4),
+        }
+        for name in UNREADABLE:
+            if name in names:
+                values[names[name]] = None
+        return b"," + encode(values)[1:-1]
+
+
+def _coded_status(code: int) -> Status:
+    known = code if code >= 0 else ~code
+    return Status.REJECTED if known & 8 else _STATUS[State(known & 7)]
+
+
 def _status(row: StoredRow) -> Status:
     if row.item_error is not None:
         return Status.REJECTED
     return Status.PENDING if row.state is None else _STATUS[State(row.state)]
 
 
-def _answer_json(row: StoredRow) -> bytes:
+def _answer_json(answer: str | bytes | None, content: str | bytes | None) -> bytes:
     """The answer's JSON text; an answer that is the content itself is stored once, as content."""
-    if row.answer is not None:
-        return row.answer if isinstance(row.answer, bytes) else row.answer.encode()
-    try:
-        return orjson.dumps(row.content) if isinstance(row.content, str) else canon.encode(as_text(row.content))
-    except orjson.JSONEncodeError:
-        return canon.encode(row.content)
+    if answer is not None:
+        return answer if isinstance(answer, bytes) else answer.encode()
+    return _written_out(content)
+
+
+def _written_out(content: str | bytes | None) -> bytes:
+    """The JSON text of a string as it was stored."""
+    return orjson.dumps(content) if isinstance(content, str) else canon.encode(as_text(content))
 
 
 def _shown(raw: bytes) -> str:
     return raw[: 4 * SHOWN_CHARS].decode("utf-8", "replace")[:SHOWN_CHARS]
+
+
+def _counted(batch: Sequence[tuple[Any, ...]], seen: int) -> int:
+    """How many items were seen after this batch. Raises LedgerError where one is left out or comes twice."""
+    after = seen + len(batch)
+    if [row[0] for row in batch] != list(range(seen, after)):
+        missing = next(number for number, row in enumerate(batch, seen) if row[0] != number)
+        raise LedgerError(f"item {missing} is missing from the ledger.")
+    return after
+
+
+def _portions(rows: list[R]) -> Iterator[list[R]]:
+    """The rows in parts with at most `BYTES_AT_ONCE` of records, or one record."""
+    if sum([row[_LENGTH] for row in rows]) <= BYTES_AT_ONCE:
+        yield rows
+        return
+    part: list[R] = []
+    held = 0
+    for row in rows:
+        if part and held + row[_LENGTH] > BYTES_AT_ONCE:
+            yield part
+            part, held = [], 0
+        part.append(row)
+        held += row[_LENGTH]
+    yield part
 
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError, LedgerError, SpecError
 from headrace.ledger.reader import LedgerReader
 from headrace.runs import archive
-from headrace.runs.changes import changed_keys, input_changes
+from headrace.runs.changes import changed_keys, continues, input_changes
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, job_runs
 from headrace.sources.fingerprint import matches
@@ -37,6 +37,7 @@ class Candidate(Struct, frozen=True):
     fingerprint: list[dict[str, Any]] | None
     finished: bool
     has_answer: bool
+    read_whole: bool
 
 
 def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = False) -> Choice:
@@ -49,7 +50,7 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
     candidates = job_candidates(job, root, strict=True)
     wanted = job.spec.content_hash()
     for candidate in candidates:
-        if candidate.content_hash == wanted and _same_input(candidate, files):
+        if candidate.content_hash == wanted and (_same_input(candidate, files) or _goes_on(candidate, job)):
             return Choice(Way.REPEAT if candidate.finished else Way.CONTINUE, candidate.folder)
     if not reuse and candidates and not candidates[0].finished and candidates[0].has_answer:
         raise _different(candidates[0], job, files)
@@ -88,7 +89,7 @@ def _candidate(folder: RunFolder) -> Candidate | None:
         return Candidate(
             folder=folder, content=configs[0].content, content_hash=configs[0].content_hash,
             fingerprint=reader.meta("fingerprint"), finished=bool(reader.meta("ending", {}).get("finished", False)),
-            has_answer=reader.one("any_answer") is not None,
+            has_answer=reader.one("any_answer") is not None, read_whole=bool(reader.meta("reading", {}).get("done", False)),
         )  # fmt: skip
     finally:
         reader.close()
@@ -97,6 +98,11 @@ def _candidate(folder: RunFolder) -> Candidate | None:
 def _same_input(candidate: Candidate, files: list[Path]) -> bool:
     """A run that has read nothing yet has no other input."""
     return candidate.fingerprint is None or matches(candidate.fingerprint, files)
+
+
+def _goes_on(candidate: Candidate, job: Job) -> bool:
+    """An input that had not been read whole may differ where nobody has read it yet."""
+    return not candidate.read_whole and continues(candidate.folder, candidate.content, job)
 
 
 def _different(candidate: Candidate, job: Job, files: list[Path]) -> SpecError:

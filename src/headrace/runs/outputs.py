@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,40 +29,64 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
-def refuse_foreign_output(job: Job, root: Path) -> None:
-    """Raises SpecError where a file stands at output.path that no run of this job wrote."""
+def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
+    """Raises SpecError where a file stands in the output's place, or in that of its part so far, that no run of this job wrote.
+
+    Never may either of them be the input itself.
+    """
     path = output_path(job)
-    if job.spec.output.overwrite or not path.exists():
-        return
-    mark = mark_of(path)
-    if any(output_of(candidate.folder) == mark for candidate in job_candidates(job, root)):
-        return
-    raise SpecError(
-        f"output.path: {path} is already there and no run of this job wrote it as it is; "
-        "move it, choose another path, or set output.overwrite = true.",
-        key="output.path",
-    )
+    inputs = {file.resolve() for file in files}
+    ours = None
+    for place in (path, partial_path(path)):
+        if place.resolve() in inputs:
+            raise SpecError(f"output.path: {place} would replace the input; choose another path.", key="output.path")
+        mark = mark_of(place)
+        if mark is None or job.spec.output.overwrite:
+            continue
+        if ours is None:
+            ours = [mark for candidate in job_candidates(job, root) for mark in outputs_of(candidate.folder)]
+        if not is_one_of(mark, ours):
+            raise SpecError(
+                f"output.path: {place} is already there and no run of this job wrote it as it is; "
+                "move it, choose another path, or set output.overwrite = true.",
+                key="output.path",
+            )
 
 
 def mark_of(path: Path) -> dict[str, Any] | None:
-    """By what a written file is known again; None where there is none."""
+    """By what a written file is known again; None where there is none. Raises SpecError for an impossible path."""
     try:
         found = path.stat()
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise SpecError(f"output.path: {path}: {error.strerror}.", key="output.path") from error
     return {"path": str(path.resolve()), "size": found.st_size, "mtime_ns": found.st_mtime_ns}
 
 
-def output_of(folder: RunFolder) -> dict[str, Any] | None:
+def outputs_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The marks of what a run has written: its output and the part so far. A path alone: it died while it wrote there."""
     try:
         reader = LedgerReader(folder.ledger)
     except HeadraceError:
-        return None
+        return []
     try:
-        value: dict[str, Any] | None = reader.meta("output")
-        return value
+        marks = [reader.meta("output"), reader.meta("partial"), *({"path": path} for path in reader.meta("writing", []))]
+        return [mark for mark in marks if mark is not None]
     finally:
         reader.close()
+
+
+def is_one_of(mark: dict[str, Any], marks: Sequence[dict[str, Any] | None]) -> bool:
+    return any(known is not None and known.items() <= mark.items() for known in marks)
+
+
+def remove_partial(path: Path, marks: Sequence[dict[str, Any] | None]) -> None:
+    """Remove the part so far, if it is one that a run of this job wrote."""
+    partial = partial_path(path)
+    mark = mark_of(partial)
+    if mark is not None and is_one_of(mark, marks):
+        partial.unlink(missing_ok=True)
 
 
 def write(

@@ -25,7 +25,7 @@ from headrace.protocols import Endpoint, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
-from headrace.runs.lifecycle import Choice, Way, choose
+from headrace.runs.lifecycle import Choice, Way, choose, job_candidates
 from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.signals import handled
@@ -63,7 +63,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
     try:
         choice = choose(job, root, list(source.files), new=options.new, reuse=options.reuse is not None)
-        outputs.refuse_foreign_output(job, root)
+        outputs.refuse_foreign_output(job, root, source.files)
         folder = _folder(job, root, choice)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
         with RunLock(folder.lock):
@@ -94,7 +94,7 @@ class Run:
         self.observers = observers
         self.is_new = is_new
         self.clock = WallClock()
-        self.warnings: list[str] = []
+        self.partials = [mark for run in job_candidates(job, folder.path.parent) for mark in outputs.outputs_of(run.folder)]
 
     async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
         """Open the ledger, settle what is open, write the output, say how it ended."""
@@ -162,6 +162,10 @@ class Run:
             code = ending.exit_code if ending.reason is not None else (0 if all_done else 3)
             if total == 0 and code == 0:
                 self._warn("the input has no record: there is nothing to do.")
+            path = outputs.output_path(self.job)
+            if ending.reason != "disk":
+                # Said before it is done: a file that a dying process left is known as ours.
+                ledger.put_meta(writing=[str(place.resolve()) for place in (path, outputs.partial_path(path))])
             written = self._write_output(reader, code)
         finally:
             reader.close()
@@ -169,10 +173,13 @@ class Run:
             "ending": {
                 "reason": ending.reason, "message": ending.message, "exit_code": code, "finished": code in {0, 3},
                 "at": self.clock.now(),
-            }
+            },
+            "writing": [],
         }  # fmt: skip
         if code in {0, 3} and written is not None:
             facts |= {"output": outputs.mark_of(written), "output_is_current": True}
+        elif written is not None:
+            facts["partial"] = outputs.mark_of(written)
         if ending.reason != "disk":
             ledger.put_meta(**facts)
         return self._result(ledger, ending, code, written)
@@ -186,7 +193,7 @@ class Run:
             if mine is None or mine != reader.meta("output") or not reader.meta("output_is_current", default=False):
                 _, warning = outputs.write(reader, self.folder, path, details=details)
                 self._warn(warning)
-            partial.unlink(missing_ok=True)
+            outputs.remove_partial(path, [*self.partials, reader.meta("partial")])
             return path
         if code in {4, 5, 130, 143}:
             _, warning = outputs.write(reader, self.folder, partial, details=details, only=outputs.FINISHED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from headrace import canon
 from headrace.ledger.lock import is_held
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs import archive
+from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
 from headrace.runs.registry import RunFolder
 from headrace.values import Kind, Origin, Sent, State, Status
 
@@ -51,13 +52,25 @@ def show(path: Path) -> dict[str, Any]:
     return {**document, "configurations": configurations, "figures": status(path)}
 
 
+class _Units(NamedTuple):
+    """The columns of the query `unit_figures`."""
+
+    total: int
+    done: int
+    leased: int
+    tried: int  # those with an attempt
+    asked: int  # of the job itself
+    answered: int
+
+
 def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *, running: bool) -> dict[str, Any]:
-    items = _items(reader)
-    requests, tokens = _attempts(reader)
+    units = _Units(*reader.one("unit_figures"))
+    items = _items(reader, units)
+    attempts = read_attempts(reader)
+    requests, tokens = _requests(reader, attempts, units)
     if not running:
-        _add_open_leases(reader, requests, tokens)
-    times = np.array(reader.all("times"), dtype=np.float64).reshape(-1, 3)
-    span_s = _active_seconds(reader, times)
+        _add_open_leases(units.leased, requests, tokens)
+    span_s = _active_seconds(reader, attempts)
     settled = items["done"] + items["failed"] + items["quarantined"]
     spent = tokens["prompt"] + tokens["completion"] + tokens["unknown_requests"]
     return {
@@ -69,7 +82,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "exit_code": ending.get("exit_code"),
         "input_complete": bool(reader.meta("reading", {}).get("done", False)),
         "items": items,
-        "units": _units(reader),
+        "units": {"total": units.asked, "done": units.answered, "duplicates_saved": reader.one("count_pieces")[0] - units.asked},
         "requests": requests,
         "tokens": tokens,
         "cost": {"spent": 0.0, "currency": "USD", "known": spent == 0},
@@ -78,13 +91,13 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
             "retry_rate": _share(requests["retries"], requests["sent"]),
             "failure_rate": _share(items["failed"] + items["quarantined"], settled),
         },
-        "latency_s": _percentiles(times[:, 0]),
-        "context_tokens": _context(times[:, 1:]),
+        "latency_s": _percentiles(attempts.seconds),
+        "context_tokens": _context(attempts.contexts),
         "concurrency": _concurrency(reader, running=running),
         "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
-        "advice": _advice(reader),
+        "advice": _advice(reader) if items["failed"] + items["quarantined"] else [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
-        "configurations": [{"config": config, "done": count} for config, count in reader.all("answers_by_config")],
+        "configurations": _configurations(reader, units),
         "output": reader.meta("output"),
     }
 
@@ -99,51 +112,52 @@ def _state(ending: dict[str, Any], *, running: bool) -> str:
     return "finished" if code in {0, 3} else "stopped"
 
 
-def _items(reader: LedgerReader) -> dict[str, int]:
+def _items(reader: LedgerReader, units: _Units) -> dict[str, int]:
     total, rejected = reader.one("count_items")
-    by_state = dict(reader.all("count_item_states"))
-    counts = {name: int(by_state.get(state, 0)) for state, name in _STATUS.items()}
+    if units.done == units.total:  # then no unit has to be looked at for its item
+        counts = {"done": reader.one("count_first_pieces")[0], "failed": 0, "quarantined": 0}
+    else:
+        counts = dict(zip(_STATUS.values(), reader.one("count_item_states"), strict=True))
     pending = total - rejected - sum(counts.values())
     return {"total": total, **counts, "rejected": rejected, "pending": pending}
 
 
-def _units(reader: LedgerReader) -> dict[str, int]:
-    total, done = reader.one("count_units_by_kind_of_work")
-    (pieces,) = reader.one("count_pieces")
-    return {"total": total, "done": int(done or 0), "duplicates_saved": pieces - total}
+def _configurations(reader: LedgerReader, units: _Units) -> list[dict[str, int]]:
+    """How many answers came from which configuration."""
+    configs = reader.all("config_numbers")
+    found = [(configs[0][0], units.done)] if len(configs) == 1 and units.done else reader.all("answers_by_config")
+    return [{"config": config, "done": count} for config, count in found]
 
 
-def _attempts(reader: LedgerReader) -> tuple[dict[str, Any], dict[str, int]]:
+def _requests(reader: LedgerReader, attempts: Attempts, units: _Units) -> tuple[dict[str, Any], dict[str, int]]:
     """Requests and tokens. A lease left open counts as sent and as unknown; a reused answer was not sent."""
     sent = lost = reused = prompt = completion = cached = wasted = unknown = 0
     by_kind: dict[str, int] = {}
-    for kind, origin, how, count, prompt_sum, completion_sum, cached_sum, without_usage in reader.all("count_attempts"):
+    for (kind, origin, how), sums in attempts.sums.items():
         if origin == Origin.REUSED:
-            reused += count
+            reused += sums.count
             continue
-        sent += count
-        lost += count if origin == Origin.LOST else 0
+        sent += sums.count
+        lost += sums.count if origin == Origin.LOST else 0
         if kind is not None and origin == Origin.SENT:
-            by_kind[kind] = by_kind.get(kind, 0) + count
-        prompt += prompt_sum or 0
-        completion += completion_sum or 0
-        cached += cached_sum or 0
+            by_kind[kind] = by_kind.get(kind, 0) + sums.count
+        prompt += sums.prompt
+        completion += sums.completion
+        cached += sums.cached
         if kind is not None:
-            wasted += (prompt_sum or 0) + (completion_sum or 0)
+            wasted += sums.prompt + sums.completion
         if _may_be_billed(kind, how):
-            unknown += without_usage or 0
-    (retries,) = reader.one("count_retries")
+            unknown += sums.without_usage
+    # As many sends as units that were sent, each by this run: then each was sent once, and no ask has to be looked at.
+    each_once = sent == units.tried and not lost and not reused
+    retries = 0 if each_once else sent - lost - count_asks(reader)
     requests = {"sent": sent, "retries": retries, "by_kind": by_kind, "possibly_sent": lost, "reused": reused}
-    tokens = {
-        "prompt": int(prompt), "completion": int(completion), "cached": int(cached), "wasted": int(wasted),
-        "unknown_requests": int(unknown),
-    }  # fmt: skip
+    tokens = {"prompt": prompt, "completion": completion, "cached": cached, "wasted": wasted, "unknown_requests": unknown}
     return requests, tokens
 
 
-def _add_open_leases(reader: LedgerReader, requests: dict[str, Any], tokens: dict[str, int]) -> None:
+def _add_open_leases(left: int, requests: dict[str, Any], tokens: dict[str, int]) -> None:
     """What a dead process had leased may have been sent, and billed; the next command writes it down."""
-    left = int(dict(reader.all("count_units")).get(State.LEASED, 0))
     requests["sent"] += left
     requests["possibly_sent"] += left
     tokens["unknown_requests"] += left
@@ -157,24 +171,21 @@ def _may_be_billed(kind: str | None, sent: str) -> bool:
 _ANSWERED = frozenset({Kind.INVALID_JSON, Kind.SCHEMA_MISMATCH, Kind.TRUNCATED, Kind.EMPTY, Kind.REFUSAL, Kind.CONTENT_FILTER})
 
 
-def _active_seconds(reader: LedgerReader, times: np.ndarray[Any, Any]) -> float:
+def _active_seconds(reader: LedgerReader, attempts: Attempts) -> float:
     """Seconds in which the run was sending: sampled seconds, or for a short run the span of its sends."""
     _, samples, _ = reader.one("samples")
-    first, last = reader.one("span")
-    span = (last - first) if first is not None else 0.0
-    return min(span, samples + 1.0) if samples > 1 and len(times) else span
+    return min(attempts.span_s, samples + 1.0) if samples > 1 and len(attempts.seconds) else attempts.span_s
 
 
-def _percentiles(seconds: np.ndarray[Any, Any]) -> dict[str, float]:
+def _percentiles(seconds: Numbers) -> dict[str, float]:
     if not len(seconds):
         return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0}
     p50, p95, p99, most = np.percentile(seconds, [50, 95, 99, 100]).round(4).tolist()
     return {"p50": p50, "p95": p95, "p99": p99, "max": most}
 
 
-def _context(tokens: np.ndarray[Any, Any]) -> dict[str, float]:
+def _context(totals: Numbers) -> dict[str, float]:
     """Prompt and answer together, of accepted answers whose usage is known."""
-    totals = np.nan_to_num(tokens).sum(axis=1)[~np.isnan(tokens[:, 0])]
     if not len(totals):
         return {"mean": 0.0, "p95": 0.0, "max": 0}
     return {
@@ -198,7 +209,8 @@ def _concurrency(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
 def _advice(reader: LedgerReader) -> list[str]:
     """What the records themselves suggest."""
     said = []
-    cut = sum(count for _, error, count, _, _ in reader.all("failed_units") if (error or "").startswith(Kind.TRUNCATED))
+    errors = reader.all("failed_units")
+    cut = sum(count for _, error, count, _, _ in errors if (as_text(error) or "").startswith(Kind.TRUNCATED))
     if cut:
         said.append(f"{cut} answers were cut: raise model.max_tokens, or ask for less.")
     return said

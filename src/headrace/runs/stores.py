@@ -17,6 +17,7 @@ from headrace.runs.intake import Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, resolve, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
+from headrace.sources.fingerprint import matches
 from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces, RecordsFile
 
@@ -33,7 +34,8 @@ def open_stores(
     if not reading.done:
         assert source is not None
         if reading.position is not None:
-            source.restore(fingerprint, reading.names)
+            known = fingerprint if matches(fingerprint, source.files) else []  # a mended file is hashed anew
+            source.restore(known, reading.names)
             source.seek(reading.position)
         if dedupe:
             for blob in reader.hashes():

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from headrace.errors import OutputError
 
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 18
 
 
 class ReplacedFile:

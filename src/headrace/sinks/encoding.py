@@ -9,7 +9,7 @@ import orjson
 
 from headrace.protocols import Row
 
-_LF, _CR, _E2 = b"\n\r\xe2"  # looked for as numbers, which is ten times as fast
+_LF, _CR, _E2, _ED = b"\n\r\xe2\xed"  # looked for as numbers, which is ten times as fast
 
 
 def encode(value: Any) -> bytes:
@@ -30,7 +30,19 @@ def encode_answers(row: Row) -> bytes:
     answers = row.answers
     if row.answer_json is None or not answers:
         return encode(answers)
-    return encode({**answers, next(iter(answers)): orjson.Fragment(one_line(row.answer_json))})
+    return encode({**answers, next(iter(answers)): orjson.Fragment(_in_utf8(one_line(row.answer_json)))})
+
+
+def encoded_answers(texts: list[bytes]) -> list[bytes]:
+    """Stored JSON texts in the form in which `encode_answers` puts them into a row: many at a time, most untouched."""
+    together = b"".join(texts)
+    if _LF in together or _CR in together:
+        texts = [one_line(text) for text in texts]
+    if _E2 in together:
+        texts = [_without_line_separators(text) for text in texts]
+    if _ED in together:
+        texts = [_in_utf8(text) for text in texts]
+    return texts
 
 
 def one_line(raw: bytes) -> bytes:
@@ -48,6 +60,16 @@ def readable(text: str) -> str:
 def _without_line_separators(text: bytes) -> bytes:
     if _E2 in text:  # the first byte of both; they stand only inside strings
         return text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return text
+
+
+def _in_utf8(text: bytes) -> bytes:
+    r"""The same JSON text with its lone surrogates, three bytes that UTF-8 does not know, escaped as \udXXX."""
+    if _ED in text:  # their first byte; many others begin with it too
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            return readable(text.decode("utf-8", "surrogatepass")).encode("utf-8")
     return text
 
 

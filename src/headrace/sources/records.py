@@ -14,6 +14,8 @@ from headrace.errors import DiskError, InputBrokenError, RecordError
 from headrace.sources.paths import cause, shown
 
 _MOST_OPEN = 64  # descriptors kept open; a glob may name thousands of files
+_MOST_GAP = 512  # bytes between two records that are read along: a read costs more than they do
+_MOST_BLOCK = 256 << 10  # bytes of neighbouring records in one read, unless the first alone is longer
 _KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value", type(None): "null"}
 
 
@@ -127,22 +129,38 @@ class RecordPlaces:
         self._open: OrderedDict[int, int] = OrderedDict()
 
     def fetch(self, places: Iterable[tuple[int, int, int]]) -> list[bytes]:
-        """The bytes at each (file, offset, length). Raises InputBrokenError where a file is gone or shorter than that."""
-        raws = []
-        for file, offset, length in places:
-            descriptor = self._open.get(file)
-            if descriptor is None:
-                descriptor = self._opened(file)
-            try:
-                raw = os.pread(descriptor, length, offset)
-                while len(raw) < length and (more := os.pread(descriptor, length - len(raw), offset + len(raw))):
-                    raw += more
-            except OSError as error:
-                raise self._broken(file, f"cannot be read again: {cause(error)}") from error
-            if len(raw) != length:
-                raise self._broken(file, f"a record at byte {offset} is no longer there; the file was changed")
-            raws.append(raw)
+        """The bytes at each (file, offset, length). Raises InputBrokenError where a file is gone or shorter than that.
+
+        Records that lie behind one another in the order asked for cost one read together.
+        """
+        wanted = list(places)
+        raws: list[bytes] = []
+        while len(raws) < len(wanted):
+            first = len(raws)
+            file, start, _ = wanted[first]
+            after, end = _run_of_neighbours(wanted, first)
+            block = self._read(file, start, end - start)
+            if len(block) != end - start:
+                lost = next(offset for _, offset, length in wanted[first:after] if offset + length - start > len(block))
+                raise self._broken(file, f"a record at byte {lost} is no longer there; the file was changed")
+            if after - first == 1:
+                raws.append(block)
+            else:
+                raws += [block[(at := offset - start) : at + length] for _, offset, length in wanted[first:after]]
         return raws
+
+    def _read(self, file: int, offset: int, length: int) -> bytes:
+        """So many bytes, fewer only at the file's end."""
+        descriptor = self._open.get(file)
+        if descriptor is None:
+            descriptor = self._opened(file)
+        try:
+            raw = os.pread(descriptor, length, offset)
+            while len(raw) < length and (more := os.pread(descriptor, length - len(raw), offset + len(raw))):
+                raw += more
+        except OSError as error:
+            raise self._broken(file, f"cannot be read again: {cause(error)}") from error
+        return raw
 
     def close(self) -> None:
         while self._open:
@@ -160,6 +178,19 @@ class RecordPlaces:
 
     def _broken(self, file: int, why: str) -> InputBrokenError:
         return InputBrokenError(f"{shown(self._paths[file])}: {why}")
+
+
+def _run_of_neighbours(places: Sequence[tuple[int, int, int]], first: int) -> tuple[int, int]:
+    """The index after the last place that is read together with the first, and the byte where that one ends."""
+    file, start, length = places[first]
+    end = start + length
+    index = first
+    for index in range(first + 1, len(places)):
+        other, offset, length = places[index]
+        if other != file or not 0 <= offset - end <= _MOST_GAP or offset + length - start > _MOST_BLOCK:
+            return index, end
+        end = offset + length
+    return index + 1, end
 
 
 def _fsync_folder(folder: Path) -> None:

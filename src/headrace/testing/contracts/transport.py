@@ -128,6 +128,60 @@ class TransportContract:
         error = self.failure(after_request(reply), peer=Peer(limits=Limits(max_body=50_000)))
         assert (error.reason, error.sent) == (Reason.TOO_LARGE, Sent.MAYBE)
 
+    @pytest.mark.parametrize("chunked", [False, True])
+    @pytest.mark.parametrize("cap", [1, 1_000, 65_535, 65_536, 65_537, 200_000])
+    def test_a_body_as_large_as_the_cap_is_the_largest_that_arrives(self, cap: int, *, chunked: bool) -> None:
+        async def scene(transport: Transport) -> None:
+            async def serve(connection: Connection) -> None:
+                for size in (cap - 1, cap, cap + 1):
+                    body = b"x" * size
+                    await connection.read()
+                    if not chunked:
+                        await connection.reply(body)
+                        continue
+                    part = b"%x\r\n%b\r\n" % (size, body) if size else b""
+                    await connection.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n" % part)
+                await connection.ended()
+
+            async with RawServer(serve) as server:
+                for size in (cap - 1, cap):
+                    assert (await post(transport, server.url)).body == b"x" * size
+                with pytest.raises(TransportError) as caught:
+                    await post(transport, server.url)
+                assert caught.value.reason is Reason.TOO_LARGE
+                assert len(server.connections) == 1  # a reply that was read gives its connection back
+
+        self.run(scene, Peer(limits=Limits(max_body=cap)))
+
+    def test_a_reply_that_is_given_up_at_the_cap_lets_go_of_its_socket(self) -> None:
+        async def scene(transport: Transport) -> None:
+            freed = asyncio.Event()
+
+            async def flood(connection: Connection) -> None:
+                await connection.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                while not connection.writer.is_closing():
+                    await connection.raw(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+                    await asyncio.sleep(0)
+                freed.set()
+
+            async with RawServer(after_request(flood)) as server:
+                with pytest.raises(TransportError):
+                    await post(transport, server.url)
+                await asyncio.wait_for(freed.wait(), 5)
+
+        self.run(scene, Peer(limits=Limits(max_body=300_000)))
+
+    def test_each_request_goes_where_and_as_it_says(self) -> None:
+        async def scene(transport: Transport) -> None:
+            async with RawServer(keep_replying()) as one, RawServer(keep_replying()) as other:
+                for server, headers, key in ((one, "a", "k1"), (other, "b", "k2"), (other, "b", None), (one, "a", "k3")):
+                    await transport.request("POST", server.url, {**HEADERS, "X-Mark": headers}, BODY, 10.0, key)
+                heads = [head for server in (one, other) for connection in server.connections for head in connection.requests]
+                marks = [(b"x-mark: a\r\n" in head, head.partition(b"idempotency-key: ")[2][:2]) for head in heads]
+                assert marks == [(True, b"k1"), (True, b"k3"), (False, b"k2"), (False, b"")]
+
+        self.run(scene)
+
     def test_a_body_that_unpacks_beyond_the_cap_is_given_up(self) -> None:
         bomb = gzip.compress(b"\x00" * 1_000_000)
         peer = Peer(limits=Limits(max_body=50_000))
