@@ -100,6 +100,30 @@ def test_a_quarantined_row_keeps_what_the_server_said(ledger: SqliteLedger, read
     assert (row.answer, row.content) == (None, "answer 2")
 
 
+def test_short_rows_say_the_same_in_a_code(ledger: SqliteLedger, reader: LedgerReader) -> None:
+    ledger.commit(mixed())
+    batches = list(reader.short_rows(5))
+    assert [len(rows) for rows in batches] == [5, 3]
+    short = [row for rows in batches for row in rows]
+    long = list(reader.rows())
+    assert [row[:4] for row in short] == [row[:4] for row in long]
+    assert [row[4] for row in short] == [4 * 16 + 2, 3, 4, 8, 4 * 16 + 2, 0, 1, ~8]
+    assert [row[5] for row in short] == [row.item_error or row.unit_error for row in long]
+    assert [row[6] for row in short] == [b'{"a": 1}', None, None, None, b'{"a": 1}', None, None, None]
+    assert [row[7] for row in short] == [None] * 8
+
+
+def test_a_short_row_has_the_content_where_that_is_the_answer(ledger: SqliteLedger, reader: LedgerReader) -> None:
+    ledger.commit(batch(items=items(2), pieces=pieces(2), units=units_of(2), leases=[0, 1], outcomes=[done(0), quarantined(1)]))
+    ((first, second),) = reader.short_rows(500)
+    assert (first[6:], second[6:]) == ((None, "answer 0"), (None, None))
+
+
+def test_rows_end_where_they_are_asked_to(ledger: SqliteLedger, reader: LedgerReader) -> None:
+    ledger.commit(mixed())
+    assert [row.seq for row in reader.rows(3, 3)] == [3]
+
+
 def test_rows_go_on_from_where_they_are_asked_for(ledger: SqliteLedger, reader: LedgerReader) -> None:
     ledger.commit(batch(items=items(1203), pieces=pieces(1203), units=units_of(1203)))
     assert [row.seq for row in reader.rows(700)] == list(range(700, 1203))
@@ -220,9 +244,10 @@ def test_absurd_token_counts_can_be_summed(ledger: SqliteLedger, reader: LedgerR
             outcomes=[done(seq, absurd) for seq in range(4)],
         )
     )
-    ((kind, origin, sent, count, prompt, completion, cached, unknown),) = reader.all("count_attempts")
-    assert (kind, origin, sent, count, unknown) == (None, 0, "yes", 4, 0)
+    ((((count, prompt, completion, cached, known, *_, contexts),), others),) = reader.parts("accepted_attempts", "other_attempts")
+    assert (count, known, others) == (4, 4, [])
     assert min(prompt, completion, cached) > 2**62
+    assert contexts == ",".join([str(2**63 - 1)] * 4)
 
 
 def test_sums_of_ordinary_counts_are_exact(ledger: SqliteLedger, reader: LedgerReader) -> None:
@@ -231,9 +256,17 @@ def test_sums_of_ordinary_counts_are_exact(ledger: SqliteLedger, reader: LedgerR
             items=items(3), units=units_of(3), leases=[0, 1, 2], outcomes=[done(seq, Usage(2**40 + seq, 1)) for seq in range(3)]
         )
     )
-    ((*_, prompt, completion, cached, unknown),) = reader.all("count_attempts")
-    assert (prompt, completion, cached, unknown) == (3 * 2**40 + 3, 3, 0, 0)
-    assert type(prompt) is int
+    (((row,),),) = reader.parts("accepted_attempts")
+    assert row[:5] == (3, 3 * 2**40 + 3, 3, 0, 3)
+
+
+def test_attempts_are_read_part_by_part_and_each_once(ledger: SqliteLedger, reader: LedgerReader) -> None:
+    assert list(reader.parts("asks")) == [[[(None, None)]]]
+    seqs = list(range(2100))
+    ledger.commit(batch(items=items(2100), units=units_of(2100), leases=seqs, outcomes=[done(seq) for seq in seqs]))
+    parts = [units.split(",") for (((units, _),),) in reader.parts("asks")]
+    assert [len(part) for part in parts] == [999, 1000, 101]
+    assert [int(unit) for part in parts for unit in part] == seqs
 
 
 # -- sent again by `retry`

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.sinks.encoding import encoded_answers
 from headrace.sinks.jsonl import line
 from headrace.sinks.row import OutputRow
 
@@ -67,6 +68,25 @@ def test_an_answer_given_as_json_text_stands_first_and_verbatim() -> None:
 def test_a_bad_field_beside_an_answer_given_as_json_text_costs_only_itself() -> None:
     found = spliced(None, {"answer": None, "answer_error": "\ud800", "n": 10**30}, b'{"n": 1.00}')
     assert found == b'{"answer":{"n": 1.00},"answer_error":"\\ud800","n":1000000000000000000000000000000}\n'
+
+
+@pytest.mark.parametrize("text", [b'"\xed\x95\x9c"', '"\u6f22\u2027"'.encode(), b'{"a":"\xc3\xa9"}'])
+def test_an_answer_in_any_script_stays_byte_for_byte(text: bytes) -> None:
+    assert spliced(None, {"answer": None}, text) == b'{"answer":' + text + b"}\n"
+    assert encoded_answers([text, b"1"]) == [text, b"1"]
+
+
+def test_a_stored_lone_surrogate_is_escaped() -> None:
+    text = '{"a":"\ud800 \ud55c"}'.encode("utf-8", "surrogatepass")
+    found = spliced(None, {"answer": None}, text)
+    assert found.decode("utf-8") == '{"answer":{"a":"\\ud800 \ud55c"}}\n'
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_many_answers_are_encoded_as_one_is(clean: bool) -> None:
+    texts = [b"{}", b"1"] if clean else [b"{\n}", b"1\r", '"\u2028"'.encode(), '"\udfff"'.encode("utf-8", "surrogatepass"), b"2"]
+    alone = [spliced(None, {"answer": None}, text) for text in texts]
+    assert [b'{"answer":%b}\n' % text for text in encoded_answers(texts)] == alone
 
 
 def test_INP_03_our_fields_hold_no_raw_line_separator() -> None:  # noqa: N802 - a case's id
