@@ -336,3 +336,13 @@ def test_a_lost_request_has_its_kind(reason: Reason, fresh: bool, kind: Kind) ->
 )
 def test_hostile_bodies_are_read_as_text(body: bytes) -> None:
     assert kind_of(500, read_error(body)) is Kind.SERVER_ERROR
+
+
+def test_what_a_page_says_far_down_decides_nothing() -> None:
+    page = b"<html><body><h1>%b</h1><p>%b</p><p>maximum context length</p></body></html>"
+    assert kind_of(500, read_error(page % (b"Oops", b"some words " * 20))) is Kind.CONTEXT_TOO_LONG
+    assert kind_of(500, read_error(page % (b"Oops", b"some words " * 200))) is Kind.SERVER_ERROR
+
+
+def test_what_an_error_object_says_after_much_else_is_still_heard() -> None:
+    assert kind_of(400, read_error(openai("field required " * 200 + "maximum context length"))) is Kind.CONTEXT_TOO_LONG

@@ -55,6 +55,32 @@ def test_obs_01_what_looks_like_a_secret_is_masked_though_nobody_configured_it(t
     assert "abcdefghijkl" not in Redactor()(text)
 
 
+@pytest.mark.parametrize("position", range(1_100, 1_240, 7))
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "https://user:abcdefghijklmnopqrstuvwxyz@host/v1",
+        "sk-abcdefghijklmnopqrstuvwxyz",
+        "Authorization: Bearer abcdefghijklmnopqrstuvwxyz",
+        "AIzaabcdefghijklmnopqrstuvwxyz",
+        "https://host/v1?abcdefghijklmnopqrstuvwxyz=1",
+    ],
+)
+def test_obs_01_no_beginning_of_a_secret_shows_where_a_long_text_was_cut(secret: str, position: int) -> None:
+    head = "Cookie: session="
+    shown = Redactor()(f"{head}{'x' * (position - len(head))} {secret} and more {'y' * 2_000}")
+    assert "abc" not in shown
+    assert shown.startswith("Cookie:")
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n"])
+def test_obs_01_a_long_secret_said_again_and_again_shows_no_beginning(between: str) -> None:
+    secret = "".join(f"{number:04d}" for number in range(450))
+    shown = Redactor([secret])(between.join([secret] * 12))
+    assert "0000" not in shown
+    assert shown.endswith("…")
+
+
 @pytest.mark.parametrize("text", ["the authorization of this model is missing", "max_tokens must be 1", "no key-value pairs"])
 def test_plain_words_stay(text: str) -> None:
     assert Redactor()(text) == text
