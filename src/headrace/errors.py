@@ -7,6 +7,7 @@
     │   └── InputBrokenError the input broke off after reading had begun                      exit 7
     ├── RecordError          one record cannot become a request; it becomes a rejected item
     ├── LedgerError          the ledger cannot be used                                        exit 7
+    │   ├── EmptyLedgerError a crash came before anything was stored                          exit 7
     │   ├── DiskError        a durable write failed: disk full, read-only folder, I/O error   exit 7
     │   └── LockedError      another process holds the run                                    exit 7
     ├── OutputError          the output cannot be written                                     exit 7
@@ -66,6 +67,10 @@ class LedgerError(HeadraceError):
     """The ledger cannot be used: not a ledger, of a newer release, on a network file system."""
 
     exit_code = 7
+
+
+class EmptyLedgerError(LedgerError):
+    """A crash came before anything was stored: there is no run to go on with, and nothing was paid."""
 
 
 class DiskError(LedgerError):

@@ -94,3 +94,17 @@ def test_a_finished_run_whose_output_another_process_died_writing_writes_it_agai
     second = drive(tmp_path)
     assert second.run == first.run
     assert len((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+def test_a_process_that_died_before_anything_was_stored_blocks_no_later_one(tmp_path: Path, left: str) -> None:
+    put(tmp_path / "in.jsonl", 3)
+    first = drive(tmp_path)
+    (tmp_path / "out.jsonl").unlink()
+    for file in first.folder.glob("ledger.db*"):
+        file.unlink()
+    if left == "an empty file":
+        (first.folder / "ledger.db").touch()
+    second = drive(tmp_path)
+    assert second.exit_code == 0
+    assert second.run != first.run

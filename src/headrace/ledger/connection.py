@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.errors import DiskError, LedgerError
+from headrace.errors import DiskError, EmptyLedgerError, LedgerError
 from headrace.ledger.statements import SCHEMA_VERSION, migrations
 
 Hook = Callable[[str], None]
@@ -57,7 +57,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that can only read; works while a run writes and after a crash. Raises LedgerError."""
     if not path.is_file():
-        raise LedgerError(f"{path}: there is no ledger.")
+        raise EmptyLedgerError(f"{path}: there is no ledger.")
     with mapped(path):
         try:
             return _connect_read_only(path, "mode=ro")
@@ -79,7 +79,7 @@ def _connect_read_only(path: Path, mode: str) -> sqlite3.Connection:
         db.execute("PRAGMA query_only = 1")
         _refuse_foreign(db, path)
         if not _version(db):
-            raise LedgerError(f"{path}: there is nothing in the ledger yet.")
+            raise EmptyLedgerError(f"{path}: there is nothing in the ledger yet.")
     except BaseException:
         db.close()
         raise

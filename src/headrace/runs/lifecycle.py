@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.errors import HeadraceError, LedgerError, SpecError
+from headrace.errors import EmptyLedgerError, HeadraceError, LedgerError, SpecError
 from headrace.ledger.reader import LedgerReader
 from headrace.runs import archive
 from headrace.runs.changes import changed_keys, continues, input_changes
@@ -69,6 +69,8 @@ def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candid
             if archive.read(folder).get("job") != identity:
                 continue
             candidate = _candidate(folder)
+        except EmptyLedgerError:
+            continue
         except HeadraceError as error:
             if strict:
                 raise LedgerError(

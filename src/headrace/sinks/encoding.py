@@ -38,9 +38,9 @@ def encoded_answers(texts: list[bytes]) -> list[bytes]:
     together = b"".join(texts)
     if _LF in together or _CR in together:
         texts = [one_line(text) for text in texts]
-    if _E2 in together:
+    if _E2 in together and _without_line_separators(together) != together:  # typographic quotes begin with it too
         texts = [_without_line_separators(text) for text in texts]
-    if _ED in together:
+    if _ED in together and _in_utf8(together) != together:
         texts = [_in_utf8(text) for text in texts]
     return texts
 
