@@ -108,3 +108,13 @@ def test_a_process_that_died_before_anything_was_stored_blocks_no_later_one(tmp_
     second = drive(tmp_path)
     assert second.exit_code == 0
     assert second.run != first.run
+
+
+def test_a_run_whose_cover_sheet_was_lost_is_still_known_by_its_ledger(tmp_path: Path) -> None:
+    put(tmp_path / "in.jsonl", 3)
+    first = drive(tmp_path)
+    (first.folder / "run.json").unlink()
+    (tmp_path / "out.jsonl").unlink()
+    second = drive(tmp_path)
+    assert second.run == first.run
+    assert second.status["requests"]["sent"] == 3

@@ -38,15 +38,18 @@ class Lane:
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
-        return len(self.in_flight) < self.window.limit and now >= self.pause.until and self.breaker.may_send(now)
+        if len(self.in_flight) >= self.window.limit or now < self.pause.until:
+            return False
+        return self.breaker.is_quiet or self.breaker.may_send(now)
 
     def on_sent(self, work: Work, now: float) -> int:
         """Returns the number of this send, which tells what it can say about the window."""
-        stopped_s = self.stopped_s(now)
-        self.breaker.on_sent(work.seq)
+        if work.first_sent is None:
+            work.on_sent(now, self.stopped_s(now))
+        if not self.breaker.is_quiet:
+            self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
         self.sends += 1
-        work.on_sent(now, stopped_s)
         return self.sends
 
     def on_back(self, work: Work) -> None:
@@ -61,7 +64,7 @@ class Lane:
             self.wrong.on_success()
         self.overloaded_since = None
         self._clean(send)
-        return self._alive(now)
+        return not self.breaker.is_quiet and self._alive(now)
 
     def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> bool:
         """What a failed send says about the endpoint. True when this opened the breaker."""

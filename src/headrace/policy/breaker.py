@@ -28,6 +28,7 @@ class Breaker:
         self.down_since: float | None = None  # the first failure of the streak that opened it
         self.probe_at = 0.0
         self.why = ""
+        self.is_quiet = True  # no failure since the last sign of life: the common case, asked for at each reply
         self._streak: dict[int, None] = {}
         self._streak_since = 0.0
         self._interval = FIRST_PROBE_S
@@ -40,6 +41,7 @@ class Breaker:
     def on_alive(self) -> bool:
         """A reply that shows a working server. True when this closed the breaker."""
         was_down = self.is_down
+        self.is_quiet = True
         self._streak.clear()
         self.circuit = Circuit.CLOSED
         self.down_since = None
@@ -48,6 +50,7 @@ class Breaker:
 
     def on_failure(self, unit: int, now: float, why: str, *, allow_open: bool) -> bool:
         """A server failure. True when this opened the breaker."""
+        self.is_quiet = False
         if not self._streak:
             self._streak_since = now
         if len(self._streak) < TRIP_UNITS:
@@ -64,6 +67,7 @@ class Breaker:
 
     def force_open(self, now: float, why: str, unit: int | None = None) -> None:
         """Hold the endpoint to be down at once: a refused connection before its first success, probed every few seconds."""
+        self.is_quiet = False
         if not self.is_down:
             self.down_since = now
             self.why = why

@@ -66,9 +66,10 @@ def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candid
     found = []
     for folder in job_runs(root):
         try:
-            if archive.read(folder).get("job") != identity:
+            named = archive.read(folder).get("job")
+            if named is not None and named != identity:
                 continue
-            candidate = _candidate(folder)
+            candidate = _candidate(folder, identity)
         except EmptyLedgerError:
             continue
         except HeadraceError as error:
@@ -82,12 +83,13 @@ def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candid
     return found
 
 
-def _candidate(folder: RunFolder) -> Candidate | None:
+def _candidate(folder: RunFolder, identity: str) -> Candidate | None:
+    """None for another job's run, and where a crash came before the run had begun. The ledger itself knows whose it is."""
     reader = LedgerReader(folder.ledger)
     try:
         configs = reader.configs()
-        if not configs:
-            return None  # a crash came before the run had begun
+        if not configs or reader.meta("job", identity) != identity:
+            return None
         return Candidate(
             folder=folder, content=configs[0].content, content_hash=configs[0].content_hash,
             fingerprint=reader.meta("fingerprint"), finished=bool(reader.meta("ending", {}).get("finished", False)),

@@ -102,6 +102,8 @@ class Run:
         ledger = SqliteLedger(self.folder.ledger)
         try:
             config = ledger.add_config(self.clock.now(), self.job.spec.content(), self.job.spec.operating())
+            if ledger.get_meta("job") is None:
+                ledger.put_meta(job=archive.identity(self.job))
             reading = Reading(**ledger.get_meta("reading", {}))
             if reading.done and ledger.unsettled() == 0:
                 ending = Ending()
