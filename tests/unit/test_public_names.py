@@ -1,0 +1,39 @@
+"""The public names are exactly those that `__all__` says; what is loaded lazily is loaded as said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headrace
+import headrace.protocols
+import headrace.testing
+
+
+@pytest.mark.parametrize("module", [headrace, headrace.protocols, headrace.testing])
+def test_every_name_of_all_is_there_once(module: object) -> None:
+    names = module.__all__  # type: ignore[attr-defined]
+    assert len(names) == len(set(names))
+    for name in names:
+        getattr(module, name)
+
+
+def test_nothing_else_is_public() -> None:
+    public = {name for name in vars(headrace) if not name.startswith("_") and not hasattr(getattr(headrace, name), "__path__")}
+    modules = {"errors", "protocols", "events", "values", "canon", "spec", "clock"}
+    assert public - modules - {"annotations", "Any", "TYPE_CHECKING"} <= set(headrace.__all__)
+
+
+def test_the_engine_is_not_loaded_for_the_version_alone() -> None:
+    code = "import sys, headrace; headrace.__version__; sys.exit('headrace.engine.live' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_types_of_the_public_names_are_accepted(tmp_path: Path) -> None:
+    api = Path(__file__).parents[1] / "typing" / "api.py"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", str(api)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
