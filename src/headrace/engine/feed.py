@@ -117,22 +117,28 @@ class Feed:
             self._top_up()
 
     def _top_up(self) -> None:
-        """Keep up to one window of leases ahead; commit at once when fewer than half a window of them is durable."""
+        """Keep one window of leases ahead; commit at once when fewer than half a window of them is durable and unsent.
+
+        Leases are refilled one by one as they are used, so that each commit carries what was used during the one before.
+        """
         ahead = max(self.window, 2)
-        if self._stopped or len(self._ready) + len(self._leasing) > ahead // 2:
+        ready, leasing, buffer = self._ready, self._leasing, self._buffer
+        room = ahead - len(ready) - len(leasing)
+        if room <= 0 or self._stopped:
             return
-        leases = self._committer.batch.leases
-        while self._buffer and len(self._ready) + len(self._leasing) < ahead:
-            unit = self._buffer.popleft()
-            assert unit.payload is not None
-            self._buffered_bytes -= len(unit.payload)
-            self._leasing.append(Work(unit))
-            leases.append(unit.seq)
-        if leases:
+        if buffer:
+            leases = self._committer.batch.leases
+            for _ in range(min(room, len(buffer))):
+                unit = buffer.popleft()
+                assert unit.payload is not None
+                self._buffered_bytes -= len(unit.payload)
+                leasing.append(Work(unit))
+                leases.append(unit.seq)
             self._committer.added()
-            if len(self._ready) < ahead // 2 or not self._ready:
-                self._committer.hurry()
-        self._wake.set()
+            if not self._wake.is_set() and self._has_room:
+                self._wake.set()
+        if (leasing and len(ready) < ahead // 2) or not ready:
+            self._committer.hurry()
 
     def on_landed(self, batch: Batch) -> None:
         """Leases and units of this batch are durable."""

@@ -48,6 +48,7 @@ class LiveEngine:
         self._timers: list[asyncio.TimerHandle] = []
         self._tasks: asyncio.TaskGroup | None = None
         self._runners: dict[asyncio.Task[None], Work] = {}
+        self._parked: list[asyncio.Future[Work | None]] = []
         self._fed = False
         self._input_error: HeadraceError | None = None
         self._paused_until_told = 0.0
@@ -119,6 +120,9 @@ class LiveEngine:
             work = self._next()
             if work is None:
                 break
+            if self._parked:
+                self._parked.pop().set_result(work)
+                continue
             task = self._tasks.create_task(self._runner(work))
             self._runners[task] = work
             task.add_done_callback(self._on_runner_done)
@@ -127,11 +131,7 @@ class LiveEngine:
     def _on_runner_done(self, task: asyncio.Task[None]) -> None:
         first = self._runners.pop(task)
         if task.cancelled() and first.seq in self.lane.in_flight:
-            # Ended before its first step: its unit was never sent.
-            self.lane.on_back(first)
-            self.committer.batch.released.append(first.seq)
-            self.committer.added()
-            self._check_end()
+            self._release_unsent(first)
 
     def _next(self) -> Work | None:
         now = self._loop.time()
@@ -149,10 +149,39 @@ class LiveEngine:
         return None
 
     async def _runner(self, work: Work | None) -> None:
+        """Send one unit after the other. Where none is ready now, wait to be handed one: cheaper than a new task each time."""
         while work is not None:
             await self._send(work)
             work = self._next()
-        self._arm()
+            if work is None:
+                self._arm()
+                work = await self._park()
+
+    async def _park(self) -> Work | None:
+        """Wait for the next unit; None: there will be none, or enough runners wait already."""
+        if self._ending is not None or self._finished.is_set() or len(self._parked) >= self.lane.window.limit:
+            return None
+        handed: asyncio.Future[Work | None] = self._loop.create_future()
+        self._parked.append(handed)
+        try:
+            return await handed
+        except asyncio.CancelledError:
+            work = handed.result() if handed.done() and not handed.cancelled() else None
+            if work is not None:
+                self._release_unsent(work)
+            raise
+
+    def _release_unsent(self, work: Work) -> None:
+        """A slot was taken for the unit, and the runner ended before its next step: it was never sent."""
+        self.lane.on_back(work)
+        self.committer.batch.released.append(work.seq)
+        self.committer.added()
+        self._check_end()
+
+    def _release_parked(self) -> None:
+        for handed in self._parked:
+            handed.set_result(None)
+        self._parked.clear()
 
     async def _send(self, work: Work) -> None:
         lane, loop = self.lane, self._loop
@@ -314,6 +343,7 @@ class LiveEngine:
             return
         now = self._loop.time()
         self._ending = Ending(reason, message, exit_code)
+        self._release_parked()
         self.committer.batch.released.extend(self.feed.stop(now + (reading_s or self.knobs.finish_reading_s)))
         self.committer.added()
         self.tell(Stopping(reason, message, len(self.lane.in_flight)))
@@ -355,6 +385,7 @@ class LiveEngine:
             self._alarm.cancel()
         self._watch.tell_progress()
         self._finished.set()
+        self._release_parked()
 
     # -- time
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import canon
+from headrace.errors import DiskError
 from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.rows import attempt_row, item_row, made_storable, sample_row, settled_row, unit_row, unsent_row
 from headrace.ledger.statements import SQL, WIDE, WIDTHS
@@ -28,6 +29,7 @@ class SqliteLedger:
         self.path = path
         self._hook = hook
         self._db = connect_writer(path)
+        self._inode = path.stat().st_ino
         self._next_attempt, self._next_unit = self._one("next_attempt"), self._one("next_unit")
 
     def close(self) -> None:
@@ -42,12 +44,22 @@ class SqliteLedger:
 
         Raises DiskError, LedgerError; LookupError where a lease or an outcome names a unit that was never added.
         """
+        self._insist_on_file()
         try:
             with mapped(self.path):
                 self._next_attempt, self._next_unit = self._write(batch)
         except BaseException:
             self._roll_back()
             raise
+
+    def _insist_on_file(self) -> None:
+        """SQLite writes on into a file that was removed: whatever is paid for from then on would be gone with the process."""
+        try:
+            found = self.path.stat().st_ino
+        except OSError:
+            found = None
+        if found != self._inode:
+            raise DiskError(f"{self.path}: the ledger was removed or replaced while the run works; nothing more can be kept.")
 
     def _write(self, batch: Batch) -> tuple[int, int]:
         """Returns the numbers of the next attempt and the next unit as they are once this is committed."""

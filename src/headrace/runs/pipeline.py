@@ -14,7 +14,7 @@ from headrace.clock import WallClock
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
-from headrace.errors import HeadraceError, InputError, LedgerError
+from headrace.errors import DiskError, HeadraceError, InputError, LedgerError
 from headrace.events import Warned
 from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
@@ -156,7 +156,10 @@ class Run:
 
     def _end(self, ledger: SqliteLedger, ending: Ending) -> RunResult:
         """Write the output that belongs to the ending, then the ending itself: a crash between them is mended by the next run."""
-        reader = LedgerReader(self.folder.ledger)
+        try:
+            reader = LedgerReader(self.folder.ledger)
+        except LedgerError as error:
+            raise DiskError(ending.message or str(error)) from error
         try:
             total, rejected = reader.one("count_items")
             by_state = dict(reader.all("count_units"))
