@@ -29,6 +29,8 @@ def mapped(path: Path) -> Iterator[None]:
             ) from error
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             raise LedgerError(f"{path} is damaged or no ledger ({error}).") from error
+        if name.startswith("SQLITE_CONSTRAINT"):
+            raise LedgerError(f"{path}: another process has written to it too ({error}); was run.lock removed?") from error
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
             raise LedgerError(f"{path}: another process keeps the ledger busy ({error}).") from error
         raise

@@ -112,7 +112,8 @@ class Run:
                     ending={}, output_is_current=False, **({"in_place": list(source.in_place)} if source is not None else {})
                 )
                 ending = await self._settle(ledger, config, reading, source, options)
-            return self._end(ledger, ending)
+            with handled(_finish_first):
+                return self._end(ledger, ending)
         finally:
             ledger.close()
 
@@ -245,6 +246,10 @@ class Run:
         for path in sorted(self.folder.path.glob("*")):
             path.unlink(missing_ok=True)
         self.folder.path.rmdir()
+
+
+def _finish_first(_exit_code: int) -> None:
+    """A signal while the end is written down changes nothing any more: it is written whole."""
 
 
 def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
