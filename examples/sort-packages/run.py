@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import tempfile
 from pathlib import Path
 
 import headrace
@@ -15,11 +16,12 @@ HERE = Path(__file__).parent
 async def main() -> None:
     options = SimOptions(answer="label", latency_ms=100, jitter=0.5, fail_once_rate=0.05, seed=7)
     async with SimServer(options) as sim:
-        result = await headrace.arun(HERE / "job.toml", new=True, overrides=[f"endpoint.url={sim.url}"])
-    print(result)
-    print("requests:", result.status["requests"])
-    print("labels:", dict(collections.Counter(record["answer"] for record in result).most_common()))
-    print("output:", result.path)
+        with tempfile.TemporaryDirectory() as runs:  # a trial leaves no run behind
+            result = await headrace.arun(HERE / "job.toml", run_dir=runs, overrides=[f"endpoint.url={sim.url}"])
+            print(result)
+            print("requests:", result.status["requests"])
+            print("labels:", dict(collections.Counter(record["answer"] for record in result).most_common()))
+            print("output:", result.path)
 
 
 if __name__ == "__main__":

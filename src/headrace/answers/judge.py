@@ -36,6 +36,8 @@ class AnswerJudge:
             raise SpecError("answer.field needs answer.schema: a plain text has no fields", key="answer.field")
         if answer.field is not None and self._labels and answer.field != LABEL:
             raise SpecError('answer.field cannot stand beside answer.labels, whose only field is "label"', key="answer.field")
+        if answer.field is not None and self.schema is not None:
+            _refuse_impossible(answer.field, self.schema.schema)
         self._field = None if self._labels else answer.field
         self._lenient = answer.extract == "lenient"
         self._strip_think = answer.strip_think
@@ -148,6 +150,14 @@ class AnswerJudge:
             text = content if outside is None else outside
         text = text.strip()
         return self._labels.get(text)
+
+
+def _refuse_impossible(field: str, schema: dict[str, Any]) -> None:
+    """A field that no answer of this schema can have: each record would be asked, and asked again, for nothing."""
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and schema.get("additionalProperties") is False and field not in properties:
+        names = ", ".join(map(repr, properties))
+        raise SpecError(f"answer.field: answers of this schema have no field {field!r}; they have {names}", key="answer.field")
 
 
 def _failure(reply: Reply, kind: Kind, message: str) -> Failure:

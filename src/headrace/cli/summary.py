@@ -23,6 +23,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         *message,
         ("items", item_counts(items) + ("" if status["input_complete"] else " (the input is not read to its end)")),
         ("requests", f"{requests['sent']:,} sent, {requests['retries']:,} retries{_by_kind(requests['by_kind'])}"),
+        ("reused", f"{requests.get('reused', 0):,} answers taken over from another run"),
         ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
         ("tokens", _tokens(tokens)),
         ("cost", f"{cost['spent']:.4f} {cost['currency']}" if cost["known"] else "unknown"),
@@ -33,8 +34,8 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
         ("in flight", _in_flight(concurrency)),
     ]
-    if not status["units"]["duplicates_saved"]:
-        rows = [row for row in rows if row[0] != "saved"]
+    unsaid = {"saved": not status["units"]["duplicates_saved"], "reused": not requests.get("reused")}
+    rows = [row for row in rows if not unsaid.get(row[0])]
     return columns(rows) + [f"advice: {line}" for line in status["advice"]]
 
 
@@ -58,7 +59,8 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
 
 
 def _by_kind(by_kind: Mapping[str, int]) -> str:
-    return f" ({', '.join(f'{kind} {count:,}' for kind, count in by_kind.items() if count)})" if any(by_kind.values()) else ""
+    badly = ", ".join(f"{kind} {count:,}" for kind, count in by_kind.items() if count)
+    return f"; ended badly: {badly}" if badly else ""
 
 
 def _tokens(tokens: Mapping[str, int]) -> str:

@@ -199,7 +199,7 @@ class LiveEngine:
             return
         lane.on_back(work)
         now = loop.time()
-        sending = Sending(work.send, started_at, now - started, now)
+        sending = Sending(work.send, started_at, round(now - started, 6), now)
         if isinstance(result, Reply):
             self._on_reply(work, result, sending)
         else:
@@ -287,7 +287,7 @@ class LiveEngine:
         lane, knobs = self.lane, self.knobs
         name = lane.endpoint.name
         if settled.stop is not None:
-            self.stop(settled.stop.value, f"{name}: {failure.message}", 4)
+            self.stop(settled.stop.value, failure.message if name in failure.message else f"{name}: {failure.message}", 4)
             return
         if self._ending is not None:
             if lane.wrong.on_failure(work.seq, failure, None):

@@ -72,7 +72,7 @@ class Watch:
         if lane.breaker.is_down:
             return "endpoint"
         if len(lane.in_flight) >= lane.window.limit:
-            return "limit" if engine.knobs.fixed and lane.window.limit == lane.window.ceiling else "endpoint"
+            return "limit" if lane.window.limit == lane.window.ceiling else "endpoint"
         return engine.feed.starved_by
 
     def _progress(self, now: float) -> Progress:

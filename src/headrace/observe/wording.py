@@ -28,10 +28,10 @@ def said(event: Event) -> str | None:
 
 
 def amounts(progress: Progress) -> str:
-    """How far the run is and how long it will take, in items."""
+    """How far the run is and how long it will take, in distinct requests and rejected records."""
     finished = settled(progress)
     of = f"{progress.total:,}" + ("+" if progress.reading else "")
-    parts = [f"{finished:,}/{of} items"]
+    parts = [f"{finished:,}/{of} requests"]
     if progress.total and not progress.reading:
         parts[0] += f" ({finished * 100 // progress.total} %)"
     parts.append(f"{progress.units_per_second * 60:,.0f}/min")

@@ -51,7 +51,7 @@ def read_attempts(reader: LedgerReader) -> Attempts:
     sums: dict[tuple[str | None, int, str], Sums] = {}
     begun: list[float] = []
     ended: list[float] = []
-    micros: list[Numbers] = []
+    seconds: list[Numbers] = []  # seven digits are enough for figures, and a million take half the room
     contexts: list[Numbers] = []
     for ((*figures, took, held),), others in reader.parts("accepted_attempts", "other_attempts"):
         for kind, origin, sent, *row in ([[*_ACCEPTED, *figures]] if figures[0] else []) + others:
@@ -60,10 +60,10 @@ def read_attempts(reader: LedgerReader) -> Attempts:
             if origin == Origin.SENT:
                 begun.append(first)
                 ended.append(last)
-        micros += _numbers(took)
+        seconds += [(numbers * _MICRO).astype(np.float32) for numbers in _numbers(took)]
         contexts += _numbers(held)
     span_s = max(ended) - min(begun) if begun else 0.0
-    return Attempts(sums, span_s, _joined(micros) * _MICRO, _joined(contexts))
+    return Attempts(sums, span_s, _joined(seconds), _joined(contexts))
 
 
 def count_asks(reader: LedgerReader) -> int:

@@ -26,6 +26,7 @@ class Way(StrEnum):
 class Choice(Struct, frozen=True):
     way: Way
     folder: RunFolder | None = None
+    said: str | None = None  # what a new run should tell: why it is none of the earlier ones
 
 
 class Candidate(Struct, frozen=True):
@@ -54,7 +55,7 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
             return Choice(Way.REPEAT if candidate.finished else Way.CONTINUE, candidate.folder)
     if not reuse and candidates and not candidates[0].finished and candidates[0].has_answer:
         raise _different(candidates[0], job, files)
-    return Choice(Way.NEW)
+    return Choice(Way.NEW, said=_why_new(candidates, job) if not reuse else None)
 
 
 def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candidate]:
@@ -102,6 +103,15 @@ def _candidate(folder: RunFolder, identity: str) -> Candidate | None:
 def _same_input(candidate: Candidate, files: list[Path]) -> bool:
     """A run that has read nothing yet has no other input."""
     return candidate.fingerprint is None or matches(candidate.fingerprint, files)
+
+
+def _why_new(candidates: list[Candidate], job: Job) -> str | None:
+    """A finished run of the job was there, and is not this: what is paid again should not be a riddle."""
+    if not candidates or not candidates[0].has_answer:
+        return None
+    keys = changed_keys(candidates[0].content, job.spec.content())
+    what = "the job file has changed (" + ", ".join(keys) + ")" if keys else "the input has changed"
+    return f"a new run: {what} since run {candidates[0].folder.id}; --reuse last takes over its equal answers."
 
 
 def _goes_on(candidate: Candidate, job: Job) -> bool:

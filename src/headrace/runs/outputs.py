@@ -71,7 +71,8 @@ def outputs_of(folder: RunFolder) -> list[dict[str, Any]]:
     except HeadraceError:
         return []
     try:
-        marks = [reader.meta("output"), reader.meta("partial"), *({"path": path} for path in reader.meta("writing", []))]
+        marks = [reader.meta("output"), reader.meta("partial"), *reader.meta("earlier_outputs", [])]
+        marks += [{"path": path} for path in reader.meta("writing", [])]
         return [mark for mark in marks if mark is not None]
     finally:
         reader.close()
@@ -137,6 +138,23 @@ def export_run(folder: RunFolder, to: Path, only: frozenset[Status] | None, *, d
     reader = LedgerReader(folder.ledger)
     try:
         reader.snapshot()
+        _refuse_precious(reader, folder, to)
         return write(reader, folder, to, details=details, only=only)
     finally:
         reader.close()
+
+
+def _refuse_precious(reader: LedgerReader, folder: RunFolder, to: Path) -> None:
+    """An export never replaces the run's input, its own output, or anything in its folder."""
+    target = to.resolve()
+    inputs = [Path(file["path"]).resolve() for file in reader.meta("fingerprint", [])]
+    output = reader.meta("output") or {}
+    what = None
+    if target in inputs:
+        what = "the run's input"
+    elif output.get("path") == str(target):
+        what = "the run's own output, which `headrace run` keeps"
+    elif folder.path.resolve() in target.parents:
+        what = "inside the run's folder"
+    if what is not None:
+        raise SpecError(f"--to: {to} is {what}; choose another path.", key="--to")

@@ -66,6 +66,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
         outputs.refuse_foreign_output(job, root, source.files)
         folder = _folder(job, root, choice)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
+        run.warn(choice.said)
         with RunLock(folder.lock):
             try:
                 return await run.go(source, options)
@@ -98,7 +99,8 @@ class Run:
 
     async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
         """Open the ledger, settle what is open, write the output, say how it ended."""
-        self._archive({})
+        if self.is_new:
+            self._archive({})
         ledger = SqliteLedger(self.folder.ledger)
         try:
             config = ledger.add_config(self.clock.now(), self.job.spec.content(), self.job.spec.operating())
@@ -106,6 +108,7 @@ class Run:
                 ledger.put_meta(job=archive.identity(self.job))
             reading = Reading(**ledger.get_meta("reading", {}))
             if reading.done and ledger.unsettled() == 0:
+                self.warn(f"run {self.folder.id} of this job is finished and nothing has changed: nothing is sent.")
                 ending = Ending()
             else:
                 ledger.put_meta(
@@ -131,7 +134,10 @@ class Run:
                 reuse = open_reuse(options.reuse, self.job, self.folder, self.making.judge, endpoint.identity, (config, number))
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
                 start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done)
-                return await self._drive(ledger, endpoint, number, intake, knobs_of(spec, self.folder.id, config), start)
+                ending = await self._drive(ledger, endpoint, number, intake, knobs_of(spec, self.folder.id, config), start)
+                if reuse is not None:
+                    self.warn(f"{reuse.taken:,} answers were taken over from another run.")
+                return ending
             finally:
                 stores.close()
         finally:
@@ -167,7 +173,7 @@ class Run:
             all_done = rejected == 0 and set(by_state) <= {2}
             code = ending.exit_code if ending.reason is not None else (0 if all_done else 3)
             if total == 0 and code == 0:
-                self._warn("the input has no record: there is nothing to do.")
+                self.warn("the input has no record: there is nothing to do.")
             path = outputs.output_path(self.job)
             if ending.reason != "disk":
                 # Said before it is done: a file that a dying process left is known as ours.
@@ -183,7 +189,10 @@ class Run:
             "writing": [],
         }  # fmt: skip
         if code in {0, 3} and written is not None:
+            before = ledger.get_meta("output")
             facts |= {"output": outputs.mark_of(written), "output_is_current": True}
+            if before is not None and before["path"] != str(written.resolve()):
+                facts["earlier_outputs"] = [*ledger.get_meta("earlier_outputs", []), before]
         elif written is not None:
             facts["partial"] = outputs.mark_of(written)
         if ending.reason != "disk":
@@ -198,12 +207,12 @@ class Run:
             mine = outputs.mark_of(path)
             if mine is None or mine != reader.meta("output") or not reader.meta("output_is_current", default=False):
                 _, warning = outputs.write(reader, self.folder, path, details=details)
-                self._warn(warning)
+                self.warn(warning)
             outputs.remove_partial(path, [*self.partials, reader.meta("partial")])
             return path
         if code in {4, 5, 130, 143}:
             _, warning = outputs.write(reader, self.folder, partial, details=details, only=outputs.FINISHED)
-            self._warn(warning)
+            self.warn(warning)
             return partial
         return None
 
@@ -234,7 +243,7 @@ class Run:
             },
         )
 
-    def _warn(self, message: str | None) -> None:
+    def warn(self, message: str | None) -> None:
         if message is not None:
             for observer in self.observers:
                 observer(Warned(message))

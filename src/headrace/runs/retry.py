@@ -70,6 +70,8 @@ def _job(folder: RunFolder, reader: LedgerReader, overrides: Sequence[str]) -> t
     answer = {**content["answer"], "retry_invalid": operating.pop("retry_invalid")}
     tables: dict[str, Any] = {**content, **operating, "answer": answer}
     job = job_from_dict(tables, base, overrides)
+    if job.spec.input != job_from_dict(tables, base).spec.input:
+        raise SpecError("[input] cannot be changed by retry: it sends records of this run again; start another run.", key="input")
     path = document.get("job_file")
     named = Job(spec=job.spec, path=base / path if isinstance(path, str) else None, base=base)
     return named, job.spec.content_hash() != configs[0].content_hash
@@ -87,7 +89,10 @@ def _requeue(run: Run, reader: LedgerReader, kinds: frozenset[Kind] | None, *, c
         ]
         items = _revived(run.making, ledger, reader, places, kinds) if content_changed else []
         config = ledger.add_config(WallClock().now(), run.job.spec.content(), run.job.spec.operating())
-        ledger.requeue(config, [(seq, value) for seq, value in units if value is not None], items)
+        chosen = [(seq, value) for seq, value in units if value is not None]
+        if not chosen and not items:
+            run.warn("nothing of this run matches: nothing is sent again.")
+        ledger.requeue(config, chosen, items)
     finally:
         places.close()
         ledger.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,7 +94,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         },
         "latency_s": _percentiles(attempts.seconds),
         "context_tokens": _context(attempts.contexts),
-        "concurrency": _concurrency(reader, running=running),
+        "concurrency": _concurrency(reader, attempts, running=running),
         "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
         "advice": _advice(reader) if items["failed"] + items["quarantined"] else [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
@@ -180,7 +181,7 @@ def _active_seconds(reader: LedgerReader, attempts: Attempts) -> float:
 def _percentiles(seconds: Numbers) -> dict[str, float]:
     if not len(seconds):
         return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0}
-    p50, p95, p99, most = np.percentile(seconds, [50, 95, 99, 100]).round(4).tolist()
+    p50, p95, p99, most = np.percentile(seconds, [50, 95, 99, 100], overwrite_input=True).astype(np.float64).round(4).tolist()
     return {"p50": p50, "p95": p95, "p99": p99, "max": most}
 
 
@@ -189,14 +190,18 @@ def _context(totals: Numbers) -> dict[str, float]:
     if not len(totals):
         return {"mean": 0.0, "p95": 0.0, "max": 0}
     return {
-        "mean": round(float(totals.mean()), 1), "p95": round(float(np.percentile(totals, 95)), 1), "max": int(totals.max()),
+        "mean": round(float(totals.mean(dtype=np.float64)), 1), "max": int(totals.max()),
+        "p95": round(float(np.percentile(totals, 95, overwrite_input=True)), 1),
     }  # fmt: skip
 
 
-def _concurrency(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
+def _concurrency(reader: LedgerReader, attempts: Attempts, *, running: bool) -> dict[str, Any]:
     total, samples, most = reader.one("samples")
     last = reader.one("last_sample")
     bounds = [row for row in reader.all("bounds") if row[0] is not None]
+    if not samples and attempts.span_s > 0:  # ended within its first second: what its sends themselves say
+        total, samples = float(attempts.seconds.sum(dtype=np.float64)) / attempts.span_s, 1
+        most = math.ceil(total)
     bound_by = (last[3] if running and last is not None else None) or (bounds[0][0] if bounds else None)
     return {
         "now": int(last[2]) if running and last is not None else 0,

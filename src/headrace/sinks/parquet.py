@@ -15,7 +15,7 @@ from headrace.sinks.durable import ReplacedFile, mapped
 from headrace.sinks.encoding import readable
 
 ROW_GROUP_ROWS = 10_000
-ROW_GROUP_BYTES = 6 << 20  # of JSON text; as Python strings and Arrow arrays it takes several times as much
+ROW_GROUP_BYTES = 2 << 20  # of JSON text; as Python strings and Arrow arrays it takes several times as much
 
 
 class ParquetSink:

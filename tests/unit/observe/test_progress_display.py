@@ -49,9 +49,9 @@ class Watch:
 
 
 def test_figures_say_how_far_how_fast_and_how_long() -> None:
-    assert amounts(figures(250, failed=50)) == "300/1,000 items (30 %), 600/min, 1 min 10 s left"
-    assert amounts(figures(250, reading=True)) == "250/1,000+ items, 600/min"
-    assert amounts(figures(0, total=0, units_per_second=0.0)) == "0/0 items, 0/min"
+    assert amounts(figures(250, failed=50)) == "300/1,000 requests (30 %), 600/min, 1 min 10 s left"
+    assert amounts(figures(250, reading=True)) == "250/1,000+ requests, 600/min"
+    assert amounts(figures(0, total=0, units_per_second=0.0)) == "0/0 requests, 0/min"
 
 
 def test_details_leave_out_what_is_nothing() -> None:
@@ -152,7 +152,7 @@ def test_as_a_context_its_own_thread_writes_everything() -> None:
     with Display(PlainPainter(stream)) as display:
         display(Warned("one"))
         display(figures(1))
-    assert stream.getvalue().startswith("warning: one\n1/1,000 items")
+    assert stream.getvalue().startswith("warning: one\n1/1,000 requests")
 
 
 def test_the_live_line_shows_figures_and_keeps_messages_plain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,4 +166,4 @@ def test_the_live_line_shows_figures_and_keeps_messages_plain(monkeypatch: pytes
     display.paint(last=True)
     text = stream.getvalue()
     assert "[bold]markup[/bold]" in text
-    assert "500/1,000 items" in text
+    assert "500/1,000 requests" in text
