@@ -118,3 +118,33 @@ def test_a_run_whose_cover_sheet_was_lost_is_still_known_by_its_ledger(tmp_path:
     second = drive(tmp_path)
     assert second.run == first.run
     assert second.status["requests"]["sent"] == 3
+
+
+def test_a_file_that_has_only_grown_keeps_its_fields_in_the_output(tmp_path: Path) -> None:
+    put(tmp_path / "in.jsonl", 3)
+    first = drive(tmp_path)
+    with (tmp_path / "in.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"text": "later"}\n')
+    assert [record["text"] for record in first] == ["text 0", "text 1", "text 2"]
+
+
+def test_a_file_that_is_changed_while_it_is_read_is_warned_about(tmp_path: Path) -> None:
+    import asyncio
+    import csv
+
+    rows = 5000
+    with (tmp_path / "in.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["text"], *([f"text {n}"] for n in range(rows))])
+    said: list[object] = []
+
+    async def main() -> headrace.Result:
+        async with SimServer(SimOptions()) as sim:
+
+            def touch(event: object) -> None:
+                said.append(event)
+                (tmp_path / "in.csv").touch()
+
+            return await headrace.arun(headrace.Job(base=tmp_path, **job(sim.url, tmp_path, path="in.csv")), observers=[touch])
+
+    assert asyncio.run(main()).exit_code == 0
+    assert any("was changed while it was read" in getattr(event, "message", "") for event in said)

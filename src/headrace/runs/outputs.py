@@ -13,7 +13,7 @@ from headrace.runs.export import Selection, output_rows, write_output
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
-from headrace.sources.fingerprint import matches
+from headrace.sources.fingerprint import still_hold
 from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Status
 
@@ -130,7 +130,7 @@ def _records_of(reader: LedgerReader) -> tuple[list[Path], bool]:
     """The input's files, and whether records that lie in them are still what was read."""
     fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
     files = [Path(file["path"]) for file in fingerprint]
-    return files, not any(reader.meta("in_place", [])) or matches(fingerprint, files)
+    return files, not any(reader.meta("in_place", [])) or still_hold(fingerprint, files)
 
 
 def export_run(folder: RunFolder, to: Path, only: frozenset[Status] | None, *, details: bool) -> tuple[int, str | None]:

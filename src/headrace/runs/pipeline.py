@@ -135,6 +135,8 @@ class Run:
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
                 start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done)
                 ending = await self._drive(ledger, endpoint, number, intake, knobs_of(spec, self.folder.id, config), start)
+                if source is not None and not reading.done and (changed := source.changed_files()):
+                    self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
                     self.warn(f"{reuse.taken:,} answers were taken over from another run.")
                 return ending

@@ -92,12 +92,19 @@ def matches(stored: Sequence[dict[str, Any]], paths: Sequence[Path]) -> bool:
     return all(map(_file_matches, stored, paths))
 
 
-def _file_matches(stored: dict[str, Any], path: Path) -> bool:
+def still_hold(stored: Sequence[dict[str, Any]], paths: Sequence[Path]) -> bool:
+    """Whether the bytes that had been read still stand in these files, which may have grown since."""
+    return len(stored) == len(paths) and all(
+        _file_matches(one, path, may_grow=True) for one, path in zip(stored, paths, strict=True)
+    )
+
+
+def _file_matches(stored: dict[str, Any], path: Path, *, may_grow: bool = False) -> bool:
     try:
         found = path.stat()
-        if found.st_size != stored["size"]:
+        if found.st_size < stored["size"] or (found.st_size > stored["size"] and not may_grow):
             return False
-        if found.st_mtime_ns == stored["mtime_ns"]:
+        if found.st_mtime_ns == stored["mtime_ns"] and found.st_size == stored["size"]:
             return True
         hashed = int(stored["hashed"])
         for start, expected in zip(range(0, hashed, CHUNK_BYTES), stored["chunks"], strict=True):

@@ -74,6 +74,19 @@ class OpenedSource:
         """What is known of each file, JSON-ready; whole once the input was read to its end."""
         return [fingerprint.as_json() for fingerprint in self._fingerprints]
 
+    def changed_files(self) -> list[Path]:
+        """Files whose size or time is not what it was when they were opened, or that are gone."""
+        changed = []
+        for fingerprint in self._fingerprints:
+            try:
+                found = fingerprint.path.stat()
+            except OSError:
+                changed.append(fingerprint.path)
+                continue
+            if (found.st_size, found.st_mtime_ns) != (fingerprint.size, fingerprint.mtime_ns):
+                changed.append(fingerprint.path)
+        return changed
+
     def restore(self, fingerprint: Sequence[dict[str, Any]], names: Sequence[str] = ()) -> None:
         """Take over what an earlier process had learnt, before `seek`. Without it `seek` reads again what it passes."""
         self._stored = fingerprint
