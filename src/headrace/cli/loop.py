@@ -20,6 +20,6 @@ Result = TypeVar("Result")
 def run_until_complete(work: Coroutine[Any, Any, Result]) -> Result:
     # What is loaded by now stays: the collector need not look at it again, and young objects mostly die young.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(20_000, 20, 100)
     with asyncio.Runner(loop_factory=_NEW_LOOP) as runner:
         return runner.run(work)

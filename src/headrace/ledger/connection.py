@@ -48,7 +48,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA fullfsync = 1")  # macOS: fsync alone leaves data in the drive's cache
             db.execute("PRAGMA wal_autocheckpoint = 4000")
-            db.execute("PRAGMA cache_size = -16000")
+            db.execute("PRAGMA cache_size = -8000")
             _bring_up_to_date(db)
         except BaseException:
             db.close()
