@@ -19,6 +19,8 @@ from headrace.policy.timeout import SLOWEST_TIMES, attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
+_GRAIN_S = 0.001  # times are compared to this: sums of floats may fall short of their limit by less than a clock can tick
+
 
 class LiveEngine:
     """Settles every pending unit against one endpoint. Satisfies `headrace.protocols.Executor`. Used once."""
@@ -304,9 +306,9 @@ class LiveEngine:
             self.tell(EndpointPaused(name, lane.pause.until - now, lane.pause.why))
 
     def _consider_giving_up(self, now: float) -> None:
-        lane, limit = self.lane, self.knobs.give_up_after_s
+        lane, limit = self.lane, self.knobs.give_up_after_s - _GRAIN_S
         name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why
-        if lane.refused_for_s(now) >= min(REFUSED_FOR_S, limit):
+        if lane.refused_for_s(now) >= min(REFUSED_FOR_S - _GRAIN_S, limit):
             self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
         elif lane.down_for_s(now) >= limit:
             self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {why}", 4)
@@ -413,7 +415,7 @@ class LiveEngine:
         left = limit - lane.down_for_s(now)
         if lane.refused_since is not None:
             left = min(left, min(REFUSED_FOR_S, limit) - lane.refused_for_s(now))
-        return max(0.0, left)
+        return max(_GRAIN_S, left)
 
     def _next_chance(self, now: float) -> float | None:
         """When something can be sent by the passing of time alone. What comes back by itself needs no alarm."""
