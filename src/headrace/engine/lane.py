@@ -31,6 +31,7 @@ class Lane:
         self.succeeded = False
         self.overloaded_since: float | None = None
         self.refused_since: float | None = None
+        self.overload_why = ""
         self.slowest_s = 0.0  # the slowest reply so far
         self._stopped_s = 0.0
         self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
@@ -133,6 +134,7 @@ class Lane:
     def _overloaded(self, send: int, failure: Failure, now: float) -> None:
         if self.overloaded_since is None:
             self.overloaded_since = now
+        self.overload_why = failure.message
         if failure.wait_s is not None:
             self.pause.on_named_wait(failure.wait_s, now, failure.message, self._rng)
         if send < self._judged_from:

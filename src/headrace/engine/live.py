@@ -307,7 +307,7 @@ class LiveEngine:
 
     def _consider_giving_up(self, now: float) -> None:
         lane, limit = self.lane, self.knobs.give_up_after_s - _GRAIN_S
-        name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why
+        name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why or lane.overload_why
         if lane.refused_for_s(now) >= min(REFUSED_FOR_S - _GRAIN_S, limit):
             self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
         elif lane.down_for_s(now) >= limit:

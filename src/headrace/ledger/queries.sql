@@ -81,6 +81,9 @@ SELECT hash FROM unit ORDER BY seq;
 -- hash_of: some units' hashes
 SELECT seq, hash FROM unit WHERE seq IN (?);
 
+-- open_configs: the configurations under which units are to be asked that are not settled
+SELECT DISTINCT config FROM unit WHERE state < 2 ORDER BY config;
+
 -- unsettled: how many units are not settled
 SELECT count(*) FROM unit WHERE state < 2;
 

@@ -15,6 +15,7 @@ from headrace.runs.changes import changed_keys, continues, input_changes
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, job_runs
 from headrace.sources.fingerprint import matches
+from headrace.spec import JobSpec
 
 
 class Way(StrEnum):
@@ -56,6 +57,28 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
     if not reuse and candidates and not candidates[0].finished and candidates[0].has_answer:
         raise _different(candidates[0], job, files)
     return Choice(Way.NEW, said=_why_new(candidates, job) if not reuse else None)
+
+
+def resumed(job: Job, folder: RunFolder) -> Job:
+    """The job as a run's open units are to be asked: of a `retry --set` that was interrupted, with the content keys it had.
+
+    Such a retry begins only on a finished run, so that all open units have the same content. Operating keys are the job's.
+    """
+    try:
+        reader = LedgerReader(folder.ledger)
+    except HeadraceError:
+        return job
+    try:
+        configs = {config.number: config for config in reader.configs()}
+        found = {configs[number].content_hash: configs[number].content for (number,) in reader.all("open_configs")}
+    finally:
+        reader.close()
+    if len(found) != 1 or job.spec.content_hash() in found:
+        return job
+    (content,) = found.values()
+    tables = job.spec.model_dump(mode="json", by_alias=True)
+    answer = {**content["answer"], "retry_invalid": job.spec.answer.retry_invalid}
+    return Job(spec=JobSpec.model_validate({**tables, **content, "answer": answer}), path=job.path, base=job.base)
 
 
 def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candidate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
     Never may either of them be the input itself.
     """
     path = output_path(job)
+    _refuse_unwritable(path)
     inputs = {file.resolve() for file in files}
     ours = None
     for place in (path, partial_path(path)):
@@ -51,6 +53,18 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
                 "move it, choose another path, or set output.overwrite = true.",
                 key="output.path",
             )
+
+
+def _refuse_unwritable(path: Path) -> None:
+    """Before anything is paid: an output that cannot be made at all."""
+    try:
+        path.resolve()
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        fault = None if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) else f"nothing can be written in {folder}"
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name too long, a NUL
+        fault = str(error)
+    if fault is not None:
+        raise SpecError(f"output.path: {str(path)!a}: {fault}.", key="output.path")
 
 
 def mark_of(path: Path) -> dict[str, Any] | None:

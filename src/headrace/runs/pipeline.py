@@ -25,7 +25,7 @@ from headrace.protocols import Endpoint, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
-from headrace.runs.lifecycle import Choice, Way, choose, job_candidates
+from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.signals import handled
@@ -65,6 +65,9 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
         choice = choose(job, root, list(source.files), new=options.new, reuse=options.reuse is not None)
         outputs.refuse_foreign_output(job, root, source.files)
         folder = _folder(job, root, choice)
+        if choice.way is Way.CONTINUE:
+            job = resumed(job, folder)
+            making = making_of(job.spec)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
         run.warn(choice.said)
         with RunLock(folder.lock):

@@ -16,6 +16,7 @@ from headrace.runs import archive
 from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.jobfile import job_from_dict
+from headrace.runs.lifecycle import resumed
 from headrace.runs.making import making_of
 from headrace.runs.pipeline import Run, RunOptions, RunResult
 from headrace.runs.registry import RunFolder
@@ -30,15 +31,19 @@ async def retry(
     """Send again what ended with one of `kinds` (None: any), under the run's own configuration and `overrides`.
 
     Each answer keeps the number of the configuration that made it. Content keys may change only once the run has been
-    finished: what is still pending was asked under the old ones. Raises SpecError, LockedError.
+    finished: what is still pending was asked under the old ones. A retry that was interrupted goes on by the same command,
+    and by `headrace run`. Raises SpecError, LockedError.
     """
     with RunLock(folder.lock):
         reader = LedgerReader(folder.ledger)
         try:
             job, content_changed = _job(folder, reader, overrides)
-            making = making_of(job.spec)
             read_whole = bool(reader.meta("reading", {}).get("done", False))
-            if content_changed and (not read_whole or reader.one("unsettled")[0]):
+            if not content_changed:
+                job = resumed(job, folder)
+            making = making_of(job.spec)
+            open_otherwise = reader.one("unsettled")[0] and resumed(job, folder) is not job
+            if (content_changed and not read_whole) or open_otherwise:
                 raise SpecError(
                     f"run {folder.id} is not finished: keys that decide answers can be changed only afterwards; "
                     "run the job to its end first, or change operating keys alone."
