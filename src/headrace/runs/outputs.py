@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import canon
-from headrace.errors import HeadraceError, SpecError
+from headrace.errors import HeadraceError, OutputError, SpecError
 from headrace.ledger.reader import LedgerReader
 from headrace.runs.export import Selection, output_rows, write_output
 from headrace.runs.job import Job
@@ -56,15 +56,14 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
 
 
 def _refuse_unwritable(path: Path) -> None:
-    """Before anything is paid: an output that cannot be made at all."""
+    """Before anything is paid: an output that cannot be made at all. Raises SpecError, OutputError."""
     try:
         path.resolve()
         folder = next(parent for parent in path.absolute().parents if parent.exists())
-        fault = None if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) else f"nothing can be written in {folder}"
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name too long, a NUL
-        fault = str(error)
-    if fault is not None:
-        raise SpecError(f"output.path: {str(path)!a}: {fault}.", key="output.path")
+        raise SpecError(f"output.path: {str(path)!a}: {error}.", key="output.path") from error
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"output.path: {path}: nothing can be written in {folder}; choose another path.")
 
 
 def mark_of(path: Path) -> dict[str, Any] | None:

@@ -132,13 +132,14 @@ def _configurations(reader: LedgerReader, units: _Units) -> list[dict[str, int]]
 
 def _requests(reader: LedgerReader, attempts: Attempts, units: _Units) -> tuple[dict[str, Any], dict[str, int]]:
     """Requests and tokens. A lease left open counts as sent and as unknown; a reused answer was not sent."""
-    sent = lost = reused = prompt = completion = cached = wasted = unknown = 0
+    sent = unsent = lost = reused = prompt = completion = cached = wasted = unknown = 0
     by_kind: dict[str, int] = {}
     for (kind, origin, how), sums in attempts.sums.items():
         if origin == Origin.REUSED:
             reused += sums.count
             continue
         sent += sums.count
+        unsent += sums.count if how == Sent.NO else 0  # the connection itself failed: no request left
         lost += sums.count if origin == Origin.LOST else 0
         if kind is not None and origin == Origin.SENT:
             by_kind[kind] = by_kind.get(kind, 0) + sums.count
@@ -152,7 +153,7 @@ def _requests(reader: LedgerReader, attempts: Attempts, units: _Units) -> tuple[
     # As many sends as units that were sent, each by this run: then each was sent once, and no ask has to be looked at.
     each_once = sent == units.tried and not lost and not reused
     retries = 0 if each_once else sent - lost - count_asks(reader)
-    requests = {"sent": sent, "retries": retries, "by_kind": by_kind, "possibly_sent": lost, "reused": reused}
+    requests = {"sent": sent - unsent, "retries": retries, "by_kind": by_kind, "possibly_sent": lost, "reused": reused}
     tokens = {"prompt": prompt, "completion": completion, "cached": cached, "wasted": wasted, "unknown_requests": unknown}
     return requests, tokens
 
