@@ -148,3 +148,17 @@ def test_a_file_that_is_changed_while_it_is_read_is_warned_about(tmp_path: Path)
 
     assert asyncio.run(main()).exit_code == 0
     assert any("was changed while it was read" in getattr(event, "message", "") for event in said)
+
+
+def test_a_reused_run_that_nobody_knows_is_told_even_where_nothing_is_to_be_done(tmp_path: Path) -> None:
+    import asyncio
+
+    put(tmp_path / "in.jsonl", 3)
+    drive(tmp_path)
+
+    async def main() -> None:
+        async with SimServer(SimOptions()) as sim:
+            await headrace.arun(headrace.Job(base=tmp_path, **job(sim.url, tmp_path)), reuse="nobody")
+
+    with pytest.raises(headrace.HeadraceError, match="no run answers to 'nobody'"):
+        asyncio.run(main())

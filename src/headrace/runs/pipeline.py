@@ -30,7 +30,7 @@ from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.signals import handled
 from headrace.runs.status import status
-from headrace.runs.stores import open_endpoint_of, open_reuse, open_stores
+from headrace.runs.stores import named_run, open_endpoint_of, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 from headrace.spec import JobSpec
 
@@ -62,6 +62,8 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     root = runs_folder(job.base, options.run_dir)
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
     try:
+        if options.reuse not in {None, "last"}:
+            named_run(str(options.reuse), job)  # a name that nobody has is told before a run is made
         choice = choose(job, root, list(source.files), new=options.new, reuse=options.reuse is not None)
         outputs.refuse_foreign_output(job, root, source.files)
         folder = _folder(job, root, choice)

@@ -68,6 +68,12 @@ def open_reuse(
     return Reuse(found.ledger, judge, identity, config, endpoint, max_tokens=job.spec.model.max_tokens)
 
 
+def named_run(run: str, job: Job) -> RunFolder:
+    """The run that a name means beside this job. Raises RunNotFoundError."""
+    root = runs_folder(job.base)
+    return resolve(run, root.parent.parent if root.exists() else Path.cwd(), state_folder(os.environ))
+
+
 def _other_run(run: str, job: Job, folder: RunFolder) -> RunFolder | None:
     from headrace.runs.lifecycle import job_candidates  # noqa: PLC0415
 
@@ -78,8 +84,7 @@ def _other_run(run: str, job: Job, folder: RunFolder) -> RunFolder | None:
             if candidate.folder.path.resolve() != folder.path.resolve()
         ]
         return others[0] if others else None
-    root = runs_folder(job.base)
-    found = resolve(run, root.parent.parent if root.exists() else Path.cwd(), state_folder(os.environ))
+    found = named_run(run, job)
     if found.path.resolve() == folder.path.resolve():
         raise RunNotFoundError(f"--reuse {run!a} names the run that goes on itself; name an earlier one.")
     return found
