@@ -29,7 +29,7 @@ class DedupeSizes(Struct, frozen=True):
     """When the index moves its entries, in units. Only tests need other figures."""
 
     recent: int = 1 << 15  # kept whole, so that the ledger is asked only about units at least this far behind
-    on_disk: int = 2_000_000  # larger runs are files, if there is a folder
+    on_disk: int = 250_000  # larger runs are files, if there is a folder: memory then hardly grows with the input
 
 
 class DedupeIndex:
