@@ -123,7 +123,7 @@ FROM attempt WHERE id BETWEEN ? AND ? AND NOT (kind IS NULL AND origin = 0) GROU
 SELECT group_concat(unit), group_concat(ask) FROM attempt WHERE id BETWEEN ? AND ? AND origin = 0;
 
 -- samples: concurrency over time
-SELECT sum(in_flight), count(*), max(in_flight) FROM sample;
+SELECT sum(in_flight), count(*), max(in_flight), max(lag) FROM sample;
 
 -- last_sample: where it stands
 SELECT at, window, in_flight, bound_by, paused FROM sample ORDER BY rowid DESC LIMIT 1;

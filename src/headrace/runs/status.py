@@ -175,7 +175,7 @@ _ANSWERED = frozenset({Kind.INVALID_JSON, Kind.SCHEMA_MISMATCH, Kind.TRUNCATED, 
 
 def _active_seconds(reader: LedgerReader, attempts: Attempts) -> float:
     """Seconds in which the run was sending: sampled seconds, or for a short run the span of its sends."""
-    _, samples, _ = reader.one("samples")
+    _, samples, _, _ = reader.one("samples")
     return min(attempts.span_s, samples + 1.0) if samples > 1 and len(attempts.seconds) else attempts.span_s
 
 
@@ -197,7 +197,7 @@ def _context(totals: Numbers) -> dict[str, float]:
 
 
 def _concurrency(reader: LedgerReader, attempts: Attempts, *, running: bool) -> dict[str, Any]:
-    total, samples, most = reader.one("samples")
+    total, samples, most, lag = reader.one("samples")
     last = reader.one("last_sample")
     bounds = [row for row in reader.all("bounds") if row[0] is not None]
     if not samples and attempts.span_s > 0:  # ended within its first second: what its sends themselves say
@@ -209,6 +209,7 @@ def _concurrency(reader: LedgerReader, attempts: Attempts, *, running: bool) -> 
         "mean": round(total / samples, 2) if samples else 0.0,
         "max": int(most or 0),
         "bound_by": bound_by,
+        "loop_lag_max_s": round(lag or 0.0, 4),
     }
 
 
