@@ -19,7 +19,6 @@ class Tally:
         self.retries = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
-        self.lag_max_s = 0.0
         self._marks: deque[tuple[float, int]] = deque()
 
     def on_outcome(self, outcome: Outcome) -> None:

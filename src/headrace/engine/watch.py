@@ -49,7 +49,6 @@ class Watch:
         engine = self._engine
         tally, lane = engine.tally, engine.lane
         tally.mark(now)
-        tally.lag_max_s = max(tally.lag_max_s, lag_s)
         if tally.seconds > 1:
             engine.feed.rate = tally.per_second(now, 5.0)
         sample = Sample(

@@ -100,7 +100,6 @@ class Run:
         self.observers = observers
         self.is_new = is_new
         self.clock = WallClock()
-        self.partials = [mark for run in job_candidates(job, folder.path.parent) for mark in outputs.outputs_of(run.folder)]
 
     async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
         """Open the ledger, settle what is open, write the output, say how it ended."""
@@ -182,10 +181,11 @@ class Run:
             if total == 0 and code == 0:
                 self.warn("the input has no record: there is nothing to do.")
             path = outputs.output_path(self.job)
+            ours = self._earlier_marks(outputs.partial_path(path))
             if ending.reason != "disk":
                 # Said before it is done: a file that a dying process left is known as ours.
                 ledger.put_meta(writing=[str(place.resolve()) for place in (path, outputs.partial_path(path))])
-            written = self._write_output(reader, code)
+            written = self._write_output(reader, code, ours)
         finally:
             reader.close()
         facts: dict[str, Any] = {
@@ -204,9 +204,16 @@ class Run:
             facts["partial"] = outputs.mark_of(written)
         if ending.reason != "disk":
             ledger.put_meta(**facts)
-        return self._result(ledger, ending, code, written)
+        return self._result(ending, code, written)
 
-    def _write_output(self, reader: LedgerReader, code: int) -> Path | None:
+    def _earlier_marks(self, partial: Path) -> list[dict[str, Any]]:
+        """What the job's runs have written so far, where a part so far stands that may have to go."""
+        if not partial.exists():
+            return []
+        runs = job_candidates(self.job, self.folder.path.parent)
+        return [mark for run in runs for mark in outputs.outputs_of(run.folder)]
+
+    def _write_output(self, reader: LedgerReader, code: int, ours: Sequence[dict[str, Any]]) -> Path | None:
         path = outputs.output_path(self.job)
         partial = outputs.partial_path(path)
         details = self.job.spec.output.details
@@ -215,7 +222,7 @@ class Run:
             if mine is None or mine != reader.meta("output") or not reader.meta("output_is_current", default=False):
                 _, warning = outputs.write(reader, self.folder, path, details=details)
                 self.warn(warning)
-            outputs.remove_partial(path, [*self.partials, reader.meta("partial")])
+            outputs.remove_partial(path, ours)
             return path
         if code in {4, 5, 130, 143}:
             _, warning = outputs.write(reader, self.folder, partial, details=details, only=outputs.FINISHED)
@@ -223,7 +230,7 @@ class Run:
             return partial
         return None
 
-    def _result(self, ledger: SqliteLedger, ending: Ending, code: int, written: Path | None) -> RunResult:
+    def _result(self, ending: Ending, code: int, written: Path | None) -> RunResult:
         # The lock is still held, so that the document would say "running": it says how it ended.
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
@@ -231,7 +238,6 @@ class Run:
         except LedgerError:
             if code != 7:
                 raise
-        del ledger
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
     def _archive(self, figures: dict[str, Any]) -> None:
