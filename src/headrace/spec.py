@@ -171,8 +171,10 @@ class EndpointSpec(Section):
 class AnswerSpec(Section):
     schema_: dict[str, Any] | str | None = Field(None, alias="schema", description="A JSON Schema: a file or an inline table.")
     labels: list[str] | None = Field(None, description="Short for a one-of schema.", min_length=1)
-    method: Literal["generate", "score"] = Field("generate", description="score: choose the label by log-probability.")
-    calibrate: bool = Field(False, description="With score: subtract what the prompt alone prefers.")
+    method: Literal["generate", "score"] = Field(
+        "generate", description="score: ask for one token and choose the label by log-probability."
+    )
+    calibrate: bool = Field(False, description="With score: subtract what the prompt prefers when its fields say nothing.")
     retry_invalid: Annotated[int, Field(ge=0, le=10)] = Field(
         1, description="Re-asks with a stricter instruction before quarantine."
     )
@@ -268,8 +270,6 @@ NOT_YET: tuple[str, ...] = (
     "endpoint.share",
     "endpoint.requests_per_minute",
     "endpoint.tokens_per_minute",
-    "answer.method",
-    "answer.calibrate",
     "limits.class",
     "limits.max_cost",
     "limits.max_requests",

@@ -209,7 +209,11 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None."""
+    """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None.
+
+    `likeliest` is set where log-probabilities were asked for: the first place's likeliest tokens as text, with the natural
+    logarithm of each one's probability, likeliest first. Bytes that are no UTF-8 stand as lone surrogates.
+    """
 
     content: str | None
     finish: str | None = None
@@ -217,6 +221,7 @@ class Reply(Struct, frozen=True, gc=False):
     refusal: str | None = None
     usage: Usage | None = None
     model: str | None = None
+    likeliest: list[tuple[str, float]] | None = None
 
 
 class Failure(Struct, frozen=True, gc=False):
@@ -239,10 +244,14 @@ class Failure(Struct, frozen=True, gc=False):
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """An accepted answer. `value` is its JSON text; None means: exactly the reply's content, as a string."""
+    """An accepted answer. `value` is its JSON text; None means: exactly the reply's content, as a string.
+
+    `confidence` is a scored label's share of the probability, in 0..1.
+    """
 
     value: str | None = None
     notes: tuple[Note, ...] = ()
+    confidence: float | None = None
 
 
 class Attempt(Struct, frozen=True, gc=False):

@@ -68,8 +68,11 @@ def sending() -> Batch:
             empty = Attempt(unit=n, kind=Kind.EMPTY, message="no content", status=200, reply=Reply(""), usage=usage, **common)
             batch.outcomes.append(Outcome(n, State.QUARANTINED, empty, error="empty: no content", ask=1, spent=1))
             continue
+        if n in {10, 11}:
+            reply = Reply(content=" a", finish="length", model="m", usage=usage, likeliest=[(" a", -0.25), ("\udcc3", -2.5)])
         answered = Attempt(unit=n, status=200, reply=reply, usage=usage, **common)
-        batch.outcomes.append(Outcome(n, State.DONE, answered, Answer(None, (Note.REPAIRED,) if n == 1 else ()), spent=1))
+        answer = Answer('"a"', confidence=0.75) if n == 10 else Answer(None, (Note.REPAIRED,) if n == 1 else ())
+        batch.outcomes.append(Outcome(n, State.DONE, answered, answer, spent=1))
     batch.released = [27]  # 26 stays leased: a crash
     batch.samples = [
         Sample(100.0 + n, 1, 8, 6 + n % 3, n, 0, "endpoint" if n % 2 else None, paused=False, lag_s=0.001) for n in range(9)

@@ -49,7 +49,7 @@ def schema(*scripts: str) -> dict[str, Any]:
 def test_schema_sql_is_the_sum_of_the_migrations() -> None:
     found = schema(*(text for _, text in migrations()))
     assert found == schema(read_text("schema.sql"))
-    assert len(found["columns"]) == 8
+    assert len(found["columns"]) == 9
 
 
 def test_migrations_are_numbered_without_gaps_up_to_the_schema_s_version() -> None:
@@ -84,6 +84,18 @@ def test_an_older_ledger_is_gone_on_with(path: Path, tmp_path: Path) -> None:
     assert sum(row.state == 3 for row in rows) == 6
     reader.close()
     ledger.close()
+
+
+@pytest.mark.parametrize("path", LEDGERS, ids=lambda path: path.stem)
+def test_an_older_ledger_is_read_where_nothing_may_be_written(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "ledger.db"
+    shutil.copy(path, copy)
+    copy.chmod(0o444)
+    before = copy.read_bytes()
+    reader = LedgerReader(copy)
+    assert len(list(reader.rows())) == 40
+    reader.close()
+    assert copy.read_bytes() == before
 
 
 def test_the_newest_ledger_file_is_what_this_code_writes(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ class Address(Struct, frozen=True):
     place: str
     userinfo: str | None
     query: str
+    suffix: str  # the route's path at the end of `url`'s
 
 
 def read_address(url: str, route: str) -> Address:
@@ -38,7 +39,7 @@ def read_address(url: str, route: str) -> Address:
     full = urlunsplit((parts.scheme, netloc, path + ROUTES[route], parts.query, ""))
     shown = f"{parts.scheme}://{netloc}{path}"
     host = (parts.hostname or "").lower()
-    return Address(full, shown, host, f"{netloc.lower()}{path}", unquote(userinfo) or None, parts.query)
+    return Address(full, shown, host, f"{netloc.lower()}{path}", unquote(userinfo) or None, parts.query, ROUTES[route])
 
 
 def _split(url: str) -> SplitResult:

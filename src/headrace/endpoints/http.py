@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
@@ -11,12 +11,16 @@ from headrace.endpoints import mapping, retry_after
 from headrace.endpoints.address import Address
 from headrace.endpoints.envelopes import ServerError, read_error
 from headrace.endpoints.keys import Key
+from headrace.endpoints.likeliest import read_likeliest
 from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
+from headrace.endpoints.tokens import ask_beginnings, tokenizer_urls
 from headrace.endpoints.transport import ENCODINGS, IDENTITY, Response, Transport, TransportError
 from headrace.endpoints.wire import Change, Form, Wire
 from headrace.errors import SpecError
 from headrace.values import TRANSIENT, Failure, Kind, Reply, Request, Sent
+
+_TOKENIZE_S = 10.0
 
 
 class HttpEndpoint:
@@ -72,14 +76,42 @@ class HttpEndpoint:
         if 200 <= response.status < 300:
             read = read_reply(response.body)
             result = read if type(read) is Reply else self._without_reply(response, headers)
+            if form.likeliest is not None and isinstance(result, Reply):
+                result = self._with_likeliest(result, response)
             if isinstance(result, Failure):
                 return self._shown(result)
             self.succeeded = True
             return result
         return self._shown(await self._refused(response, form, headers, generation))
 
+    async def ask_beginnings(self, labels: Sequence[str]) -> dict[str, list[str]] | None:
+        """The tokens that can begin each label, by the server's own tokenizer; None where it serves none.
+
+        Costs nothing: nothing is generated. Also learns how many likeliest tokens the server gives. Never raises.
+        """
+
+        async def post(url: str, body: bytes) -> Response:
+            return await self._transport.request("POST", url, self._headers, body, _TOKENIZE_S, "")
+
+        try:
+            found = await ask_beginnings(labels, self._wire.model, tokenizer_urls(self._address.url, self._address.suffix), post)
+        except TransportError:
+            found = None  # whoever sends next finds out more
+        if found is None:
+            return None
+        self._wire.ask_for(found.most)
+        return found.tokens
+
     async def close(self) -> None:
         await self._transport.close()
+
+    def _with_likeliest(self, reply: Reply, response: Response) -> Reply | Failure:
+        likeliest = read_likeliest(response.body)
+        if likeliest is not None:
+            return replace(reply, likeliest=likeliest)
+        kind = Kind.PROTOCOL if self.succeeded else Kind.MISCONFIGURED
+        message = 'the reply holds no log-probabilities; this endpoint cannot serve answer.method = "score"'
+        return Failure(kind, message, status=response.status, usage=reply.usage)
 
     def _without_reply(self, response: Response, headers: Mapping[str, str]) -> Reply | Failure:
         encoding = self._foreign_encoding(response)
@@ -115,6 +147,8 @@ class HttpEndpoint:
                 return replace(failure, kind=Kind.BAD_REQUEST, mended=True)
             if change is Change.SCHEMA_REFUSED:
                 return replace(failure, kind=Kind.SCHEMA_REFUSED)
+            if change is Change.LOGPROBS_REFUSED:
+                return replace(failure, kind=Kind.MISCONFIGURED)
         if response.status == 401:
             return await self._renewed(failure, generation)
         return failure

@@ -40,7 +40,7 @@ def open_endpoint(  # noqa: PLR0913 - one door; the keyword arguments are its se
     """
     chosen = spec.endpoint[index]
     address = read_address(chosen.url, spec.model.route)
-    wire = Wire(spec.model, chosen, response_format, strict_response_format)
+    wire = Wire(spec.model, chosen, response_format, strict_response_format, scored=spec.answer.method == "score")
     headers = _plain_headers(chosen.headers)
     key = Key(chosen, base, environ)
     if address.userinfo is not None and not any(name.lower() == "authorization" for name in (*headers, *key.headers())):

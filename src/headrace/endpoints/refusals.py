@@ -84,6 +84,11 @@ def refuses_response_format(error: ServerError) -> bool:
     return bool(_RESPONSE_FORMAT.found(words) and _UNSUPPORTED.search(words))
 
 
+def refuses_logprobs(error: ServerError) -> bool:
+    """The server gives no log-probabilities, or not so many."""
+    return "logprobs" in error.words
+
+
 def too_long(error: ServerError) -> bool:
     return bool(_CONTEXT.found(error.words))
 

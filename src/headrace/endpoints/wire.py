@@ -9,12 +9,15 @@ from msgspec import Struct
 
 from headrace import canon
 from headrace.endpoints.envelopes import ServerError
-from headrace.endpoints.refusals import refuses_max_tokens, refuses_response_format, refuses_schema
+from headrace.endpoints.refusals import refuses_logprobs, refuses_max_tokens, refuses_response_format, refuses_schema
 from headrace.errors import SpecError
 from headrace.spec import EndpointSpec, ModelSpec
 
 PAYLOAD_FIELDS = {"chat": "messages", "completions": "prompt"}
 _OURS = frozenset({"model", "messages", "prompt", "stream"})
+_SCORED = frozenset({"logprobs", "top_logprobs", "n_probs", "max_tokens", "max_completion_tokens"})
+LIKELIEST = {"chat": 20, "completions": 5}  # what every server gives that gives any
+_FEWER = (20, 5)
 
 
 class SchemaForm(Enum):
@@ -31,6 +34,7 @@ class Form(Struct, frozen=True):
     head: bytes
     tokens_field: str | None
     schema: SchemaForm
+    likeliest: int | None = None  # tokens whose log-probabilities are asked for
 
 
 class Change(Enum):
@@ -38,18 +42,28 @@ class Change(Enum):
 
     MENDED = auto()  # bodies are written otherwise from now on (or already): send again
     SCHEMA_REFUSED = auto()  # nothing is left to try
+    LOGPROBS_REFUSED = auto()  # the server gives no log-probabilities, not even a few
     NONE = auto()  # it was about something else
 
 
 class Wire:
-    """Writes bodies and learns from refusals. One instance per endpoint; what it learnt holds for all later requests."""
+    """Writes bodies and learns from refusals. One instance per endpoint; what it learnt holds for all later requests.
+
+    `scored`: one token is asked for, with the log-probabilities of the likeliest.
+    """
 
     def __init__(
-        self, model: ModelSpec, endpoint: EndpointSpec, plain: dict[str, Any] | None = None, strict: dict[str, Any] | None = None
+        self,
+        model: ModelSpec,
+        endpoint: EndpointSpec,
+        plain: dict[str, Any] | None = None,
+        strict: dict[str, Any] | None = None,
+        *,
+        scored: bool = False,
     ) -> None:
         if model.route not in PAYLOAD_FIELDS:
             raise SpecError(f'model.route = "{model.route}" is not served by an http endpoint', key="model.route")
-        clash = sorted(_OURS & model.extra.keys())
+        clash = sorted((_OURS | _SCORED if scored else _OURS) & model.extra.keys())
         if clash:
             raise SpecError(f"model.extra.{clash[0]} is set by headrace itself; remove it", key=f"model.extra.{clash[0]}")
         if "response_format" in model.extra:
@@ -60,7 +74,15 @@ class Wire:
         self._auto = endpoint.max_tokens_field == "auto"
         field = "max_tokens" if self._auto else endpoint.max_tokens_field
         schema = SchemaForm.PLAIN if plain is not None else SchemaForm.NONE
-        self.form = self._write(field if model.max_tokens is not None else None, schema)
+        self._scored = scored
+        self._likeliest = LIKELIEST[model.route] if scored else None
+        self.form = self._write(field if model.max_tokens is not None or scored else None, schema)
+
+    def ask_for(self, likeliest: int) -> None:
+        """Ask for so many likeliest tokens, where any are asked for."""
+        if self._scored:
+            self._likeliest = likeliest
+            self.form = self._write(self.form.tokens_field, self.form.schema)
 
     def learn(self, form: Form, error: ServerError) -> Change:
         """Judge a 400 or 422 that came for a body written in `form`."""
@@ -68,6 +90,8 @@ class Wire:
             if self.form.tokens_field == form.tokens_field:
                 self.form = self._write("max_completion_tokens", self.form.schema)
             return Change.MENDED
+        if form.likeliest is not None and refuses_logprobs(error):
+            return self._fewer(form.likeliest)
         if form.schema is SchemaForm.NONE:
             return Change.NONE
         if refuses_schema(error):
@@ -75,6 +99,15 @@ class Wire:
         if refuses_response_format(error):
             return self._next_schema(form, SchemaForm.NONE)
         return Change.NONE
+
+    def _fewer(self, refused: int) -> Change:
+        if self._likeliest is not None and self._likeliest < refused:
+            return Change.MENDED  # learnt meanwhile from another request
+        fewer = next((count for count in _FEWER if count < refused), None)
+        if fewer is None:
+            return Change.LOGPROBS_REFUSED
+        self.ask_for(fewer)
+        return Change.MENDED
 
     def _next_schema(self, form: Form, then: SchemaForm | None) -> Change:
         if self.form.schema is not form.schema:
@@ -89,7 +122,11 @@ class Wire:
         written = {"temperature": model.temperature, "top_p": model.top_p, "seed": model.seed, "stop": model.stop}
         body: dict[str, Any] = {"model": self.model, **{key: value for key, value in written.items() if value is not None}}
         if tokens_field is not None:
-            body[tokens_field] = model.max_tokens
+            body[tokens_field] = 1 if self._scored else model.max_tokens
+        if self._likeliest is not None:
+            body.update(
+                {"logprobs": True, "top_logprobs": self._likeliest} if model.route == "chat" else {"logprobs": self._likeliest}
+            )
         if schema is not SchemaForm.NONE:
             body["response_format"] = self._plain if schema is SchemaForm.PLAIN else self._strict
         body.update(model.extra)
@@ -100,4 +137,4 @@ class Wire:
             raise SpecError(
                 "model.extra holds a value that JSON cannot carry (NaN, infinity, a date)", key="model.extra"
             ) from error
-        return Form(head[:-1] + b',"' + PAYLOAD_FIELDS[model.route].encode() + b'":', tokens_field, schema)
+        return Form(head[:-1] + b',"' + PAYLOAD_FIELDS[model.route].encode() + b'":', tokens_field, schema, self._likeliest)

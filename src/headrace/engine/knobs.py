@@ -47,6 +47,15 @@ class Parts:
     rng: random.Random = field(default_factory=random.Random)
 
 
+class Ending(Struct, frozen=True):
+    """How the engine ended. `reason` None: everything is settled. `message` is one line for people."""
+
+    reason: str | None = None
+    message: str | None = None
+    exit_code: int = 0
+    input_complete: bool = True
+
+
 class Start(Struct, frozen=True):
     """Where a run stands when the engine takes it up: units in the ledger, those not settled, and whether the input has
     been read whole before.
@@ -55,12 +64,4 @@ class Start(Struct, frozen=True):
     recorded: int = 0
     open_units: int = 0
     read_done: bool = False
-
-
-class Ending(Struct, frozen=True):
-    """How the engine ended. `reason` None: everything is settled. `message` is one line for people."""
-
-    reason: str | None = None
-    message: str | None = None
-    exit_code: int = 0
-    input_complete: bool = True
+    ending: Ending | None = None  # the run is stopping already: nothing is sent, only reading is finished

@@ -40,6 +40,7 @@ class LiveEngine:
         )
         self.settled_before = start.recorded - start.open_units
         self._settler = Settler(knobs, parts.judge, self.lane, parts.rng)
+        self._start_ending = start.ending
         self._watch = Watch(self)
         self._clock = parts.clock
         self._observers = parts.observers
@@ -85,6 +86,8 @@ class LiveEngine:
                 if self.knobs.run_deadline_s is not None:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
                 self.feed.on_window(self.lane.window.limit)
+                if (ending := self._start_ending) is not None and ending.reason is not None:
+                    self.stop(ending.reason, ending.message or ending.reason, ending.exit_code)
                 await self._finished.wait()
                 watching.cancel()
         finally:
@@ -231,6 +234,9 @@ class LiveEngine:
             self.tally.on_done(reply.usage)
         else:
             self._record(settled, work, sending.ended)
+            attempt = settled.outcome.attempt
+            if settled.stop is not None and attempt is not None:
+                self.stop(settled.stop.value, f"{lane.endpoint.name}: {attempt.message}", 4)
         if lane.window.limit != self.feed.window:
             self.feed.on_window(lane.window.limit)
 

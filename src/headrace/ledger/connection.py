@@ -78,10 +78,13 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 def _connect_read_only(path: Path, mode: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA query_only = 1")
         _refuse_foreign(db, path)
-        if not _version(db):
+        if not (known := _version(db)):
             raise EmptyLedgerError(f"{path}: there is nothing in the ledger yet.")
+        for number, text in migrations():
+            if number > known:  # a ledger that only an older release has written: what it lacks is there, and empty
+                db.executescript(text.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        db.execute("PRAGMA query_only = 1")
     except BaseException:
         db.close()
         raise

@@ -26,6 +26,9 @@ INSERT INTO attempt (id, unit, ask, config, endpoint, started_at, seconds, origi
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), nullif(?, ''), nullif(?, ''), ?,
     nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0));
 
+-- insert_score: the log-probabilities that came with a send
+INSERT INTO score (attempt, confidence, likeliest) VALUES (?, nullif(?, ''), ?);
+
 -- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there)
 INSERT INTO unit (seq, config, state, ask, spent, age, attempt, error, hash, kind, item, n)
 VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0, 0, 0)
@@ -63,6 +66,16 @@ SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask,
 FROM unit JOIN item ON item.seq = unit.item
 WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
 
+-- pending_of_kind: units of the run's own kinds that are to be sent
+SELECT seq, hash, n, config, ask, spent, age FROM unit WHERE kind = ? AND state = 0 AND seq > ? ORDER BY seq;
+
+-- failed_of_kind: units of one of the run's own kinds that came to nothing
+SELECT seq FROM unit WHERE kind = ? AND state IN (3, 4) ORDER BY seq;
+
+-- of_kind: units of one of the run's own kinds, and their replies' log-probabilities
+SELECT unit.hash, unit.state, score.likeliest FROM unit LEFT JOIN score ON score.attempt = unit.attempt
+WHERE unit.kind = ? ORDER BY unit.seq;
+
 -- leased: units that a dead process may have sent
 SELECT seq, ask, config, spent, age FROM unit WHERE state = 1 ORDER BY seq;
 
@@ -82,10 +95,13 @@ SELECT hash FROM unit ORDER BY seq;
 SELECT seq, hash FROM unit WHERE seq IN (?);
 
 -- open_configs: the configurations under which units are to be asked that are not settled
-SELECT DISTINCT config FROM unit WHERE state < 2 ORDER BY config;
+SELECT DISTINCT config FROM unit WHERE state < 2 AND kind = 0 ORDER BY config;
 
--- unsettled: how many units are not settled
-SELECT count(*) FROM unit WHERE state < 2;
+-- unsettled: how many units of the job itself are not settled
+SELECT count(*) FROM unit WHERE state < 2 AND kind = 0;
+
+-- unsettled_of_kind: how many units of one of the run's own kinds are not settled
+SELECT count(*) FROM unit WHERE state < 2 AND kind = ?;
 
 -- count_items: items and rejects
 SELECT count(*), count(error) FROM item;
@@ -93,8 +109,8 @@ SELECT count(*), count(error) FROM item;
 -- count_pieces: pieces
 SELECT count(*) FROM piece;
 
--- count_units: units by state
-SELECT state, count(*) FROM unit GROUP BY state;
+-- count_units: units of the job itself by state
+SELECT state, count(*) FROM unit WHERE kind = 0 GROUP BY state;
 
 -- unit_figures: all units, those done, those leased, those with an attempt; of the job itself all, and those done
 SELECT count(*), count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), count(attempt),
@@ -135,7 +151,7 @@ SELECT bound_by, count(*) FROM sample GROUP BY bound_by ORDER BY 2 DESC;
 SELECT id FROM config ORDER BY id;
 
 -- answers_by_config: how many answers came from which configuration
-SELECT config, count(*) FROM unit WHERE state = 2 GROUP BY config ORDER BY config;
+SELECT config, count(*) FROM unit WHERE state = 2 AND kind = 0 GROUP BY config ORDER BY config;
 
 -- failed_units: units that failed or were quarantined, by their error
 SELECT unit.state, unit.error, count(*), min(piece.item), max(piece.item)
@@ -151,11 +167,12 @@ SELECT seq, number, id FROM item WHERE seq = ?;
 SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
     unit.seq, unit.state, unit.error, unit.hash,
     attempt.notes, attempt.answer, attempt.content, attempt.model, attempt.prompt_tokens, attempt.completion_tokens,
-    attempt.cached_tokens, attempt.seconds, attempt.reasoning
+    attempt.cached_tokens, attempt.seconds, attempt.reasoning, score.confidence
 FROM item
 LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0
 LEFT JOIN unit ON unit.seq = piece.unit
 LEFT JOIN attempt ON attempt.id = unit.attempt
+LEFT JOIN score ON score.attempt = unit.attempt
 WHERE item.seq BETWEEN ? AND ? ORDER BY item.seq;
 
 -- short_rows: what an output without details says; see headrace.ledger.reader.ShortRow
@@ -186,9 +203,10 @@ SELECT seq FROM unit ORDER BY seq;
 -- reusable: a unit's accepted or judged reply, for another run
 SELECT unit.seq, unit.hash, attempt.content, attempt.finish, attempt.reasoning, attempt.refusal, attempt.model,
     attempt.prompt_tokens, attempt.completion_tokens, attempt.cached_tokens, attempt.reasoning_tokens, attempt.seconds,
-    attempt.started_at, endpoint.identity, attempt.config
+    attempt.started_at, endpoint.identity, attempt.config, score.likeliest
 FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN endpoint ON endpoint.id = attempt.endpoint
-WHERE unit.seq = ? AND unit.state IN (2, 4) AND attempt.content IS NOT NULL;
+    LEFT JOIN score ON score.attempt = unit.attempt
+WHERE unit.seq = ? AND unit.state IN (2, 4) AND coalesce(attempt.content, score.likeliest) IS NOT NULL;
 
 -- retryable: units that failed or were quarantined, with the place of their record
 SELECT unit.seq, unit.error, unit.item, item.file, item.offset, item.length
@@ -208,4 +226,4 @@ SELECT item.id, item.number, unit.hash, item.error FROM item
 LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0 LEFT JOIN unit ON unit.seq = piece.unit ORDER BY item.seq;
 
 -- any_answer: whether there is at least one answer
-SELECT 1 FROM unit WHERE state = 2 LIMIT 1;
+SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;

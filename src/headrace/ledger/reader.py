@@ -12,7 +12,7 @@ from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.connection import connect_reader, mapped
 from headrace.ledger.statements import HASH_LISTS, SQL
-from headrace.values import Unit, UnitKind
+from headrace.values import State, Unit, UnitKind
 
 
 class StoredUnit(Struct, frozen=True):
@@ -30,6 +30,14 @@ class StoredReply(NamedTuple):
     refusal: str | None
     kind: str | None
     message: str | None
+
+
+class StoredScore(NamedTuple):
+    """A unit of one of the run's own kinds: its hash, its state, and its reply's likeliest tokens where there are any."""
+
+    hash: bytes
+    state: State
+    likeliest: list[tuple[str, float]] | None
 
 
 class StoredConfig(Struct, frozen=True):
@@ -65,6 +73,7 @@ class StoredRow(NamedTuple):
     cached_tokens: int | None
     seconds: float | None
     reasoning: str | bytes | None
+    confidence: float | None
 
 
 ShortRow = tuple[int, int, int, int, int, str | bytes | None, bytes | None, str | bytes | None]
@@ -111,6 +120,17 @@ class LedgerReader:
             )
             for r in self.all("pending", (after, limit))
         ]
+
+    def pending_of(self, kind: UnitKind, after: int) -> list[Unit]:
+        """Pending units of one of the run's own kinds with seq > after, in order. They belong to no item."""
+        return [
+            Unit(seq=r[0], hash=r[1], item=-1, n=r[2], kind=kind, config=r[3], ask=r[4], spent=r[5], age_s=r[6])
+            for r in self.all("pending_of_kind", (int(kind), after))
+        ]
+
+    def of_kind(self, kind: UnitKind) -> list[StoredScore]:
+        """All units of one of the run's own kinds, in order."""
+        return [StoredScore(r[0], State(r[1]), as_likeliest(r[2])) for r in self.all("of_kind", (int(kind),))]
 
     def last_reply(self, attempt: int) -> StoredReply | None:
         row = self.one("last_reply", (attempt,))
@@ -186,6 +206,11 @@ class LedgerReader:
         """Begin to see one state only, so that figures from several queries agree; until `close`."""
         with mapped(self.path):
             self._db.execute("BEGIN")
+
+
+def as_likeliest(stored: str | None) -> list[tuple[str, float]] | None:
+    """Likeliest tokens as they were stored."""
+    return None if stored is None else [(token, value) for token, value in canon.decode(stored)]
 
 
 def as_text(value: str | bytes | None) -> str | None:

@@ -75,6 +75,11 @@ def attempt_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def score_row(number: int, outcome: Outcome, likeliest: list[tuple[str, float]]) -> tuple[Any, ...]:
+    confidence = outcome.answer.confidence if outcome.answer is not None else None
+    return (number, NO_NUMBER if confidence is None else confidence, canon.encode(likeliest).decode())
+
+
 def settled_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
     """What `settle` takes: a whole row of `unit`, of which a unit that is there keeps its own hash, kind, item and n."""
     error = NO_TEXT if outcome.error is None else outcome.error

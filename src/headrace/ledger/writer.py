@@ -11,10 +11,10 @@ from typing import Any
 from headrace import canon
 from headrace.errors import DiskError
 from headrace.ledger.connection import Hook, connect_writer, mapped
-from headrace.ledger.rows import attempt_row, item_row, made_storable, sample_row, settled_row, unit_row, unsent_row
+from headrace.ledger.rows import attempt_row, item_row, made_storable, sample_row, score_row, settled_row, unit_row, unsent_row
 from headrace.ledger.statements import SQL, WIDE, WIDTHS
 from headrace.protocols import Batch
-from headrace.values import Attempt, Kind, Origin, Outcome, Sent, State, Unit
+from headrace.values import Attempt, Kind, Origin, Outcome, Sent, State, Unit, UnitKind
 
 _LARGE = 4_000_000  # characters of one batch's replies
 
@@ -90,6 +90,7 @@ class SqliteLedger:
         attempts: list[tuple[Any, ...]] = []
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
+        scores: list[tuple[Any, ...]] = []
         number = self._next_attempt
         volume = 0
         for o in outcomes:
@@ -98,8 +99,12 @@ class SqliteLedger:
             if attempt is None:
                 unsent.append(unsent_row(o))
                 continue
-            if attempt.reply is not None and attempt.reply.content is not None:
-                volume += len(attempt.reply.content)
+            reply = attempt.reply
+            if reply is not None:
+                if reply.content is not None:
+                    volume += len(reply.content)
+                if reply.likeliest is not None:
+                    scores.append(score_row(number, o, reply.likeliest))
             attempts.append(attempt_row(number, o, attempt))
             settled.append(settled_row(number, o, attempt))
             number += 1
@@ -107,6 +112,8 @@ class SqliteLedger:
             # SQLite copies what a statement is given: large replies go in one by one.
             self._insert("insert_attempt", attempts, widest=1 if volume > _LARGE else WIDTHS[0])
             self._insert("settle", settled)
+        if scores:
+            self._insert("insert_score", scores)
         if unsent:
             self._many("settle_unsent", unsent)
         return number
@@ -161,7 +168,12 @@ class SqliteLedger:
         return self._one("next_item"), self._one("next_unit")
 
     def unsettled(self) -> int:
+        """Units of the job itself that are not settled."""
         return self._one("unsettled")
+
+    def unsettled_of(self, kind: UnitKind) -> int:
+        """Units of one of the run's own kinds that are not settled."""
+        return int(self._query("unsettled_of_kind", (int(kind),)).fetchone()[0])
 
     # -- recovery
 

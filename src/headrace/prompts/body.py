@@ -41,11 +41,12 @@ class BodyTemplate:
         """What is asked, apart from the payload: for `canon.UnitHasher`, which sorts the keys."""
         answer = self._spec.answer
         skipped = TRANSPORT_FIELDS | LENGTH_FIELDS
+        schema: Any = {"labels": answer.labels} if answer.labels is not None else answer.schema_
         return {
             "route": self._spec.model.route,
             "model": self._spec.model.name,
             "body": {name: value for name, value in self.fields().items() if name not in skipped},
-            "schema": {"labels": answer.labels} if answer.labels is not None else answer.schema_,
+            "schema": schema if answer.method == "generate" else {**schema, "method": answer.method},
         }
 
 

@@ -23,6 +23,7 @@ from headrace.values import State, Status
 T = TypeVar("T")
 R = TypeVar("R", bound=tuple[Any, ...])
 BASIC = ("answer", "answer_status", "answer_error", "answer_notes")
+SCORED = ("answer_confidence",)
 DETAILS = (
     "answer_model", "answer_attempts", "answer_prompt_tokens", "answer_completion_tokens", "answer_cached_tokens",
     "answer_seconds", "answer_unit", "answer_raw",
@@ -56,7 +57,7 @@ def write_output(reader: LedgerReader, places: RecordPlaces, path: Path, selecti
     columns = layout.columns() if path.suffix.lower() not in {".jsonl", ".ndjson"} else None
     sink = open_sink(path, columns, lambda: rows)
     try:
-        if isinstance(sink, JsonlSink) and selection.with_fields and not selection.details:
+        if isinstance(sink, JsonlSink) and selection.with_fields and not selection.details and not layout.is_scored:
             seen = _Lines(reader, places, rows, selection).write(sink)
         else:
             for batch in rows.batches():
@@ -83,7 +84,13 @@ class _Layout:
         self.items, _ = reader.one("count_items")
         names: list[str] = reader.meta("reading", {}).get("names", []) if selection.with_fields else ["id"]
         (unreadable,) = reader.one("count_unreadable")
-        ours = BASIC + (DETAILS if selection.details else ()) + (UNREADABLE if unreadable else ())
+        self.is_scored = any(stored.content.get("answer", {}).get("method") == "score" for stored in reader.configs())
+        ours = (
+            BASIC
+            + (SCORED if self.is_scored else ())
+            + (DETAILS if selection.details else ())
+            + (UNREADABLE if unreadable else ())
+        )
         self.input_names = names
         self.names = clash_free(names, ours)
 
@@ -131,6 +138,8 @@ class _Rows:
             names["answer_error"]: error,
             names["answer_notes"]: from_bits(notes) if notes else [],
         }
+        if "answer_confidence" in names:
+            answers[names["answer_confidence"]] = row.confidence if state == State.DONE else None
         if self._selection.details:
             self._add_details(row, answers)
         readable = row.readable or not self._selection.with_fields

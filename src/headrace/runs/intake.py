@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from headrace.answers.judge import AnswerJudge
+from headrace.answers.score import ScoreJudge
 from headrace.canon import UnitHasher
 from headrace.errors import InputBrokenError, InputError, RecordError
 from headrace.ledger.dedupe import DedupeIndex
@@ -50,7 +51,7 @@ class Making(Struct, frozen=True):
 
     renderer: PromptRenderer
     hasher: UnitHasher
-    judge: AnswerJudge
+    judge: AnswerJudge | ScoreJudge
     slicer: Slicer = whole
     where: Callable[[dict[str, Any]], bool] | None = None
     id_field: str | None = None
@@ -113,7 +114,7 @@ class InputIntake:
             done = True
         self._refuse_if_all_alike(made, done=done)
         units = self._number(made)
-        outcomes = self._reuse.outcomes(units) if self._reuse is not None else []
+        outcomes = self._reuse.outcomes(units, self._making.judge) if self._reuse is not None else []
         self._reading = Reading(
             position=chunk.position, items=made.next_item, excluded=made.excluded,
             records_length=self._records.length, names=self._source.names, done=done,

@@ -126,6 +126,16 @@ def _check_answer(spec: JobSpec) -> None:
         raise SpecError(
             "answer.labels: found a label twice; allowed: labels that differ", key="answer.labels", found="a label twice"
         )
+    if answer.method == "score" and not labels:
+        raise SpecError(
+            'answer.method: "score" chooses among answer.labels, and there are none', key="answer.method", allowed="answer.labels"
+        )
+    if answer.calibrate and answer.method != "score":
+        raise SpecError(
+            'answer.calibrate: works on log-probabilities; it needs answer.method = "score"',
+            key="answer.calibrate",
+            allowed='answer.method = "score"',
+        )
     if answer.on_truncated == "keep" and (answer.schema_ is not None or labels):
         raise SpecError(
             'answer.on_truncated: "keep" is for text; a cut answer cannot be checked against a schema or labels',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.answers.judge import AnswerJudge
+from headrace.answers.score import ScoreJudge, scorer_of
 from headrace.canon import UnitHasher
 from headrace.prompts.body import BodyTemplate
 from headrace.prompts.render import PromptRenderer
@@ -21,7 +22,7 @@ def making_of(spec: JobSpec) -> Making:
     return Making(
         renderer=renderer,
         hasher=UnitHasher(BodyTemplate(spec).hash_constants()),
-        judge=AnswerJudge(spec),
+        judge=AnswerJudge(spec) if spec.answer.method == "generate" else ScoreJudge(scorer_of(spec)),
         slicer=slicer,
         where=compile_where(spec.input.where) if spec.input.where is not None else None,
         id_field=spec.input.id,

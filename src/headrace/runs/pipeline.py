@@ -5,29 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace import __version__
+from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
+from headrace.endpoints.http import HttpEndpoint
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
 from headrace.errors import DiskError, HeadraceError, InputError, LedgerError
-from headrace.events import Warned
+from headrace.events import Event, Progress, Stopping, Warned
 from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
 from headrace.policy.window import AUTO_START
-from headrace.protocols import Endpoint, Observer
+from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
+from headrace.runs.calibration import NO_CALIBRATION, CalibrationIntake, reopen
 from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
+from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled
 from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_endpoint_of, open_reuse, open_stores
@@ -90,6 +95,15 @@ def _folder(job: Job, root: Path, choice: Choice) -> RunFolder:
     return folder
 
 
+class Asked(NamedTuple):
+    """Whom a run asks, by which limits, and where it keeps what comes. `number` is the ledger's of the endpoint."""
+
+    ledger: SqliteLedger
+    endpoint: HttpEndpoint
+    number: int
+    knobs: Knobs
+
+
 class Run:
     """One command's work on one run, whose lock is held."""
 
@@ -132,13 +146,15 @@ class Run:
         try:
             number = ledger.add_endpoint(endpoint.identity, endpoint.name)
             ledger.recover(number, self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
+            reuse = open_reuse(options.reuse, self.job, self.folder, endpoint.identity, (config, number))
+            asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config))
+            so_far = await self._prepare_scores(asked, reuse) if spec.answer.method == "score" else Ending()
             _, next_unit = ledger.next_numbers()
             stores = open_stores(self.folder, source, reading, ledger.get_meta("fingerprint", []), dedupe=spec.input.dedupe)
             try:
-                reuse = open_reuse(options.reuse, self.job, self.folder, self.making.judge, endpoint.identity, (config, number))
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
-                start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done)
-                ending = await self._drive(ledger, endpoint, number, intake, knobs_of(spec, self.folder.id, config), start)
+                start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done, ending=so_far)
+                ending = await self._drive(asked, intake, self.making.judge, start, self.observers)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
@@ -149,15 +165,39 @@ class Run:
         finally:
             await endpoint.close()
 
-    async def _drive(
-        self, ledger: SqliteLedger, endpoint: Endpoint, number: int, intake: InputIntake, knobs: Knobs, start: Start
-    ) -> Ending:
+    async def _prepare_scores(self, asked: Asked, reuse: Reuse | None) -> Ending:
+        """Learn which tokens begin the labels and, with `calibrate`, what the prompt without content prefers."""
+        answer = self.job.spec.answer
+        scorer = scorer_of(self.job.spec, await asked.endpoint.ask_beginnings(answer.labels or ()))
+        self.making = replace(self.making, judge=ScoreJudge(scorer))
+        if not answer.calibrate:
+            return Ending()
+        reader = LedgerReader(self.folder.ledger)
+        try:
+            judge = ContentFreeJudge()
+            _, next_unit = asked.ledger.next_numbers()
+            intake = CalibrationIntake(self.making, reader, next_unit, reuse=reuse, judge=judge)
+            if not intake.is_done:
+                start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
+                ending = await self._drive(asked, intake, judge, start, list(map(_without_progress, self.observers)))
+                if ending.reason is not None:
+                    return ending
+            prior = intake.prior(scorer)
+            if prior is None:
+                reopen(asked.ledger, reader)
+                return Ending("misconfigured", f"{asked.endpoint.name}: {NO_CALIBRATION}", 4)
+            self.making = replace(self.making, judge=ScoreJudge(scorer, prior))
+            return Ending()
+        finally:
+            reader.close()
+
+    async def _drive(self, asked: Asked, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake")
         parts = Parts(
-            endpoint=endpoint, judge=self.making.judge, intake=intake, ledger=ledger, clock=self.clock,
-            offload_ledger=writing, offload_intake=reading, endpoint_number=number, observers=self.observers,
+            endpoint=asked.endpoint, judge=judge, intake=intake, ledger=asked.ledger, clock=self.clock,
+            offload_ledger=writing, offload_intake=reading, endpoint_number=asked.number, observers=observers,
         )  # fmt: skip
-        engine = LiveEngine(knobs, parts, start)
+        engine = LiveEngine(asked.knobs, parts, start)
         try:
             with handled(engine.interrupt):
                 return await engine.run()
@@ -274,14 +314,26 @@ def _finish_first(_exit_code: int) -> None:
     """A signal while the end is written down changes nothing any more: it is written whole."""
 
 
+def _without_progress(observer: Observer) -> Observer:
+    """What comes before the records is no progress of theirs, and the run stops but once."""
+
+    def observe(event: Event) -> None:
+        if not isinstance(event, Progress | Stopping):
+            observer(event)
+
+    return observe
+
+
 def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
     """What the engine is told, out of a job."""
     limits = spec.limits
     concurrency = spec.endpoint[0].concurrency
+    generates = spec.answer.method == "generate"
     return Knobs(
         run=run, config=config, concurrency=concurrency if isinstance(concurrency, int) else AUTO_START,
-        fixed=isinstance(concurrency, int), max_attempts=limits.max_attempts, retry_invalid=spec.answer.retry_invalid,
+        fixed=isinstance(concurrency, int), max_attempts=limits.max_attempts,
+        retry_invalid=spec.answer.retry_invalid if generates else 0,
         retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,
-        max_tokens=spec.model.max_tokens, unit_deadline_s=limits.unit_deadline, run_deadline_s=limits.run_deadline,
-        give_up_after_s=limits.give_up_after, drain_s=limits.drain,
+        max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
+        run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.canon import HASH_BYTES
-from headrace.ledger.reader import LedgerReader, as_text
+from headrace.ledger.reader import LedgerReader, as_likeliest, as_text
 from headrace.protocols import Judge
 from headrace.values import Answer, Attempt, Origin, Outcome, Reply, State, Unit, Usage
 
@@ -24,9 +24,8 @@ class Reuse:
     that was cut at max_tokens only where `max_tokens` is the same.
     """
 
-    def __init__(self, ledger: Path, judge: Judge, identity: str, config: int, endpoint: int, *, max_tokens: int | None) -> None:
+    def __init__(self, ledger: Path, identity: str, config: int, endpoint: int, *, max_tokens: int | None) -> None:
         self._reader = LedgerReader(ledger)
-        self._judge = judge
         self._identity = identity
         self._config = config
         self._endpoint = endpoint
@@ -40,8 +39,8 @@ class Reuse:
         self._prefixes = prefixes[self._order]
         self._seqs = np.fromiter((row[0] for row in self._reader.stream("unit_seqs")), dtype=np.int64)
 
-    def outcomes(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Outcomes of those units whose answer is there already."""
+    def outcomes(self, units: Sequence[Unit], judge: Judge) -> list[Outcome]:
+        """Outcomes of those units whose answer is there already and stands before the judge."""
         if not units or not len(self._prefixes):
             return []
         wanted = np.frombuffer(b"".join([unit.hash for unit in units]), dtype=np.uint64)[::2]
@@ -50,21 +49,21 @@ class Reuse:
         found = []
         for unit, start, end in zip(units, first.tolist(), last.tolist(), strict=True):
             for place in range(start, end):
-                outcome = self._take(unit, int(self._seqs[self._order[place]]))
+                outcome = self._take(unit, int(self._seqs[self._order[place]]), judge)
                 if outcome is not None:
                     found.append(outcome)
                     break
         self.taken += len(found)
         return found
 
-    def _take(self, unit: Unit, seq: int) -> Outcome | None:
+    def _take(self, unit: Unit, seq: int, judge: Judge) -> Outcome | None:
         row = self._reader.one("reusable", (seq,))
         if row is None or row[1] != unit.hash or row[13] != self._identity:
             return None
         reply = _reply(row)
-        if reply.finish in _CUT and not self._max_tokens.get(row[14], False):
+        if reply.finish in _CUT and reply.likeliest is None and not self._max_tokens.get(row[14], False):
             return None
-        answer = self._judge.judge(reply)
+        answer = judge.judge(reply)
         if not isinstance(answer, Answer):
             return None
         attempt = Attempt(
@@ -81,6 +80,7 @@ def _reply(row: Sequence[Any]) -> Reply:
     return Reply(
         content=as_text(row[2]), finish=as_text(row[3]), reasoning=as_text(row[4]), refusal=as_text(row[5]),
         model=as_text(row[6]), usage=Usage(prompt=row[7], completion=row[8], cached=row[9], reasoning=row[10]),
+        likeliest=as_likeliest(row[15]),
     )  # fmt: skip
 
 

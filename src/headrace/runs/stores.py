@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.answers.judge import AnswerJudge
+from headrace.answers.score import ScoreJudge
+from headrace.endpoints.http import HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.errors import RunNotFoundError
 from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.reader import LedgerReader
-from headrace.protocols import Endpoint
 from headrace.runs.intake import Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, resolve, runs_folder, state_folder
@@ -43,7 +44,7 @@ def open_stores(
     return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, files), reader, index)
 
 
-def open_endpoint_of(job: Job, judge: AnswerJudge) -> Endpoint:
+def open_endpoint_of(job: Job, judge: AnswerJudge | ScoreJudge) -> HttpEndpoint:
     schema = judge.schema
     return open_endpoint(
         job.spec,
@@ -55,9 +56,7 @@ def open_endpoint_of(job: Job, judge: AnswerJudge) -> Endpoint:
     )
 
 
-def open_reuse(
-    run: str | None, job: Job, folder: RunFolder, judge: AnswerJudge, identity: str, numbers: tuple[int, int]
-) -> Reuse | None:
+def open_reuse(run: str | None, job: Job, folder: RunFolder, identity: str, numbers: tuple[int, int]) -> Reuse | None:
     """The run that `--reuse` names; `last` is the job's newest other one, and none where there is none."""
     if run is None:
         return None
@@ -65,7 +64,7 @@ def open_reuse(
     found = _other_run(run, job, folder)
     if found is None:
         return None
-    return Reuse(found.ledger, judge, identity, config, endpoint, max_tokens=job.spec.model.max_tokens)
+    return Reuse(found.ledger, identity, config, endpoint, max_tokens=job.spec.model.max_tokens)
 
 
 def named_run(run: str, job: Job) -> RunFolder:

@@ -15,6 +15,7 @@ import pytest
 
 from headrace.errors import DiskError, LedgerError
 from headrace.ledger.reader import LedgerReader
+from headrace.ledger.statements import SCHEMA_VERSION
 from headrace.ledger.writer import SqliteLedger
 from headrace.testing.contracts.ledger import batch, done, items, pieces, units_of
 
@@ -86,10 +87,11 @@ def test_a_path_with_odd_characters_is_that_path(tmp_path: Path) -> None:
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(path: Path) -> None:
     fill(path)
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 2")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     db.close()
     before = path.read_bytes()
-    assert all("newer release (schema 2, this one knows 1); upgrade headrace" in said for said in refusal(path))
+    told = f"newer release (schema {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION}); upgrade headrace"
+    assert all(told in said for said in refusal(path))
     assert path.read_bytes() == before
 
 

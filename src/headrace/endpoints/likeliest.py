@@ -1,0 +1,73 @@
+"""The likeliest tokens of a reply's first place, in any of the forms in which servers send them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from headrace.endpoints.envelopes import parse
+
+Likeliest = list[tuple[str, float]]
+
+
+def read_likeliest(body: bytes) -> Likeliest | None:
+    """Tokens and the natural logarithms of their probabilities, likeliest first; None where the reply holds none.
+
+    Read are `logprobs.content[0].top_logprobs` (chat; completions of llama.cpp too), `logprobs.top_logprobs[0]` as an
+    object (completions) and llama.cpp's own `completion_probabilities[0].top_logprobs`. Never raises.
+    """
+    value = parse(body)
+    if not isinstance(value, dict):
+        return None
+    choices = value.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else value
+    if not isinstance(choice, dict):
+        return None
+    logprobs = choice.get("logprobs")
+    if isinstance(logprobs, dict):
+        entries = _entries(logprobs)
+    else:
+        entries = _inside(value.get("completion_probabilities"))
+    found = sorted(((token, value) for token, value in entries if math.isfinite(value)), key=lambda pair: -pair[1])
+    return found or None
+
+
+def _entries(logprobs: dict[str, Any]) -> Likeliest:
+    found = _inside(logprobs.get("content"))
+    if found:
+        return found
+    top = logprobs.get("top_logprobs")
+    first = top[0] if isinstance(top, list) and top else None
+    if isinstance(first, dict):
+        return [(token, float(value)) for token, value in first.items() if _is_number(value)]
+    return _tokens(first)
+
+
+def _inside(places: Any) -> Likeliest:
+    """The tokens of the first of several places."""
+    first = places[0] if isinstance(places, list) and places else None
+    if not isinstance(first, dict):
+        return []
+    return _tokens(first.get("top_logprobs")) or _tokens([first])
+
+
+def _tokens(entries: Any) -> Likeliest:
+    found = []
+    for entry in entries if isinstance(entries, list) else []:
+        value = entry.get("logprob") if isinstance(entry, dict) else None
+        text = _text(entry) if _is_number(value) else None
+        if text is not None and value is not None:
+            found.append((text, float(value)))
+    return found
+
+
+def _text(entry: dict[str, Any]) -> str | None:
+    """A token's text. Its bytes are exact where the text cannot be: half a character is no UTF-8."""
+    raw, token = entry.get("bytes"), entry.get("token")
+    if isinstance(raw, list) and raw and all(type(byte) is int and 0 <= byte < 256 for byte in raw):
+        return bytes(raw).decode("utf-8", "surrogateescape")
+    return token if isinstance(token, str) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
