@@ -225,19 +225,19 @@ def test_a_command_that_is_not_served_is_refused_in_one_line(mill):
 
 
 def test_status_tells_where_a_run_stands_while_it_runs(mill, until):
-    mill.put_texts(60)
+    mill.put_texts(160)
     with mill.sim("--latency-ms", "150") as sim:
         mill.put_job(sim.url, endpoint={"concurrency": 4})
         process = mill.start("run", "job.toml", "--json")
         until(lambda: sim.stats()["by_status"].get("200", 0) >= 8)
         document = mill.status()
         assert (document["state"], document["exit_code"], document["reason"]) == ("running", None, None)
-        assert 0 < document["items"]["done"] < 60
-        assert document["items"]["total"] == 60
+        assert 0 < document["items"]["done"] < 160
+        assert document["items"]["total"] == 160
         followed = mill.command("status", "--follow", "--json")
         told = mill.told(process)
     assert followed.document["state"] == "finished"
-    assert followed.document["items"]["done"] == 60
+    assert followed.document["items"]["done"] == 160
     assert told.code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from headrace.testing.instances import NoInstanceError, instance
 from headrace.testing.laws import CHARS_PER_TOKEN, Laws, digest, share, tokens
 
 KEPT_VALIDATORS = 256
+_FILLERS = ("the", "a", "this", "it", "an", "in")
 
 
 class UnansweredError(ValueError):
@@ -64,6 +66,21 @@ def draw(laws: Laws, prompt: Prompt, schema: Any = None, max_tokens: int | None 
     if max_tokens is not None and max_tokens < count:
         return Drawn(content[: max_tokens * CHARS_PER_TOKEN], "length", max_tokens)
     return Drawn(content, "stop", count)
+
+
+def likeliest(laws: Laws, prompt: Prompt, count: int, *, spaced: bool) -> list[tuple[str, float]]:
+    """The `count` likeliest first tokens with the logarithms of their probabilities; each label is one token.
+
+    The label that would be said has the most, the others share the rest by hash, and so do a few words that are no labels.
+    `spaced`: tokens begin with a space, as after a prompt of text. Raises UnansweredError.
+    """
+    said = _said(laws, prompt, None).split() or [""]
+    words = dict.fromkeys([said[0], *_known_labels(laws), *_FILLERS])
+    weights = {word: 0.2 + share(laws.seed, "weight", prompt.key + word.encode("utf-8", "surrogatepass")) for word in words}
+    weights[said[0]] = sum(weights.values())
+    whole = sum(weights.values())
+    ranked = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
+    return [(f" {word}" if spaced else word, round(math.log(weight / whole), 6)) for word, weight in ranked]
 
 
 def _said(laws: Laws, prompt: Prompt, schema: Any) -> str:

@@ -45,6 +45,19 @@ def longest_answer(body: dict[str, Any], prompt: Prompt, options: SimOptions) ->
     return limit
 
 
+def logprobs_of(body: dict[str, Any], options: SimOptions, *, chat: bool) -> int:
+    """How many likeliest tokens the request asks for; 0: none. Raises RefusedError."""
+    name = "top_logprobs" if chat else "logprobs"
+    asked = body.get(name) if not chat or body.get("logprobs") is True else None
+    if asked is None:
+        return 0
+    if not options.logprobs:
+        raise RefusedError(400, "This model does not support logprobs.", "unsupported_parameter", name)
+    if not isinstance(asked, int) or isinstance(asked, bool) or not 0 <= asked <= options.logprobs:
+        raise RefusedError(400, f"Invalid '{name}': expected a value <= {options.logprobs}.", "invalid_value", name)
+    return asked
+
+
 def parsed(raw: bytes) -> dict[str, Any]:
     try:
         body = orjson.loads(raw)

@@ -35,6 +35,7 @@ class Plan:
     chat: bool = True
     model: str = ""
     prefixes: Sequence[int] = ()
+    likeliest: Sequence[tuple[str, float]] = ()
 
 
 def completion(plan: Plan, cached: int) -> bytes:
@@ -43,6 +44,8 @@ def completion(plan: Plan, cached: int) -> bytes:
     assert plan.drawn is not None
     content, finish, count = plan.drawn
     choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
+    if plan.likeliest:
+        choice["logprobs"] = _logprobs(plan.likeliest, chat=plan.chat)
     if plan.chat:
         choice["message"] = {"role": "assistant", "content": content}
     else:
@@ -62,6 +65,15 @@ def completion(plan: Plan, cached: int) -> bytes:
             },
         }
     )
+
+
+def _logprobs(likeliest: Sequence[tuple[str, float]], *, chat: bool) -> dict[str, Any]:
+    """The first token's log-probabilities; those of later tokens are not simulated."""
+    token, value = likeliest[0]
+    if not chat:
+        return {"tokens": [token], "token_logprobs": [value], "top_logprobs": [dict(likeliest)], "text_offset": [0]}
+    top = [{"token": token, "logprob": value, "bytes": list(token.encode())} for token, value in likeliest]
+    return {"content": [{**top[0], "top_logprobs": top}]}
 
 
 def events(body: bytes) -> bytes:
@@ -89,7 +101,7 @@ def error_body(refused: RefusedError) -> bytes:
 
 
 def _encode(value: dict[str, Any]) -> bytes:
-    """There are no floats in it, so orjson can only refuse (a lone surrogate), never change."""
+    """No float in it is longer than six digits, so orjson can only refuse (a lone surrogate), never change."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -21,6 +21,7 @@ class SimOptions(Laws):
     schema: bool = setting(True, "Whether response_format is understood; if not, it is a 400.")
     strict_schema: bool = setting(False, "400 for schemas that are not in strict form (all required, none additional).")
     max_tokens_field: str | None = setting(None, "The only field that is taken: max_tokens or max_completion_tokens.")
+    logprobs: int = setting(20, "Most likeliest tokens with log-probabilities that may be asked for; 0: a 400.")
     max_sockets: int = setting(0, "A connection above this number is reset. 0: no bound.")
     models_latency_ms: float = setting(0.0, "Time that GET /v1/models takes.")
     script: tuple[Rule, ...] = setting((), "A JSONL file of scripted replies.")
@@ -31,6 +32,6 @@ class SimOptions(Laws):
             raise SpecError(f"--port is {self.port}; allowed: 0 to 65535", key="port")
         if self.max_tokens_field not in (None, "max_tokens", "max_completion_tokens"):
             raise SpecError("--max-tokens-field must be max_tokens or max_completion_tokens", key="max_tokens_field")
-        for name in ("context", "max_sockets", "models_latency_ms"):
+        for name in ("context", "logprobs", "max_sockets", "models_latency_ms"):
             if not getattr(self, name) >= 0:
                 raise SpecError(f"--{name.replace('_', '-')} must be 0 or more", key=name)

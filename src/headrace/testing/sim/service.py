@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s, tokens
-from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
-from headrace.testing.sim.asking import RefusedError, longest_answer, parsed, prompt_of, schema_of
+from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
+from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, prompt_of, schema_of
 from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
 from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.script import Rule, Script
@@ -149,8 +149,11 @@ class Service:
             if self._obeyed(plan, rule):
                 return
         limit = longest_answer(body, prompt, options)
+        count = logprobs_of(body, options, chat=chat)
         try:
             plan.drawn = draw(options, prompt, schema_of(body, options), limit)
+            if count:
+                plan.likeliest = likeliest(options, prompt, count, spaced=not chat)
         except UnansweredError as error:
             raise RefusedError(400, f"Simulated endpoint: {error}", "unanswerable") from None
         if rule is not None:
