@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup example test lint format bench docs clean
+.PHONY: setup example test lint format bench soak mutants docs clean
 
 setup: $(VENV)/.ready
 
@@ -34,6 +34,13 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Ten thousand simulated lives of a run; and whether faults put in on purpose are noticed.
+soak: setup
+	$(BIN)/python -m soak
+
+mutants: setup
+	$(BIN)/python -m soak --mutants
 
 docs: setup
 	$(BIN)/python scripts/reference.py

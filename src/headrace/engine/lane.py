@@ -56,8 +56,8 @@ class Lane:
     def on_back(self, work: Work) -> None:
         self.in_flight.pop(work.seq, None)
 
-    def on_reply(self, send: int, seconds: float, now: float) -> bool:
-        """A well-formed reply. True when the endpoint has come back from the dead."""
+    def on_reply(self, send: int, seconds: float, now: float) -> None:
+        """A well-formed reply."""
         self.slowest_s = max(self.slowest_s, seconds)
         if not self.succeeded:
             self.succeeded = True
@@ -65,10 +65,11 @@ class Lane:
             self.wrong.on_success()
         self.overloaded_since = None
         self._clean(send)
-        return not self.breaker.is_quiet and self._alive(now)
+        if not self.breaker.is_quiet:
+            self._alive(now)
 
-    def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> bool:
-        """What a failed send says about the endpoint. True when this opened the breaker."""
+    def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> None:
+        """What a failed send says about the endpoint."""
         self.stopped_s(now)
         breaker = self.breaker
         if failure.mended:
@@ -81,13 +82,12 @@ class Lane:
             self._overloaded(send, failure, now)
             breaker.on_no_verdict(now, work.seq)
         elif is_server_failure(failure.kind):
-            return breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
+            breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
         elif failure.kind in PERMANENT and failure.status is not None:
             self._clean(send)
             self._alive(now)
         else:
             breaker.on_no_verdict(now, work.seq)
-        return False
 
     def stopped_s(self, now: float) -> float:
         """Seconds so far in which the whole endpoint was paused or held to be down: no unit's deadline runs in them.
@@ -126,10 +126,10 @@ class Lane:
         if limit < self.window.ceiling:
             self.window.on_clean(send)
 
-    def _alive(self, now: float) -> bool:
+    def _alive(self, now: float) -> None:
         if self.breaker.is_down:
             self.stopped_s(now)
-        return self.breaker.on_alive()
+        self.breaker.on_alive()
 
     def _overloaded(self, send: int, failure: Failure, now: float) -> None:
         if self.overloaded_since is None:

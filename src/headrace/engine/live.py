@@ -225,8 +225,9 @@ class LiveEngine:
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
         lane = self.lane
         down_since = lane.breaker.down_since
-        if lane.on_reply(sending.number, sending.seconds, sending.ended):
-            self.tell(EndpointBack(lane.endpoint.name, sending.ended - (down_since or sending.ended)))
+        lane.on_reply(sending.number, sending.seconds, sending.ended)
+        if lane.breaker.down_since != down_since:
+            self._tell_health(down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
         if isinstance(settled, Outcome):
             self.committer.batch.outcomes.append(settled)
@@ -242,13 +243,22 @@ class LiveEngine:
 
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
         lane, now = self.lane, sending.ended
-        allow_open = not self.feed.read_done or self.open_units >= 3
-        if lane.on_failure(work, sending.number, failure, now, allow_open=allow_open):
-            self.tell(EndpointDown(lane.endpoint.name, lane.breaker.probe_at - now, failure.message))
+        down_since = lane.breaker.down_since
+        lane.on_failure(work, sending.number, failure, now, allow_open=not self.feed.read_done or self.open_units >= 3)
+        if lane.breaker.down_since != down_since:
+            self._tell_health(down_since, now)
         settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
         self._record(settled, work, now)
         self.feed.on_window(lane.window.limit)
         self._consider_stop(work, failure, settled, now)
+
+    def _tell_health(self, down_since: float | None, now: float) -> None:
+        """The endpoint is held to be down from now on, or no longer. `down_since`: as it was."""
+        breaker, name = self.lane.breaker, self.lane.endpoint.name
+        if breaker.is_down:
+            self.tell(EndpointDown(name, breaker.probe_at - now, breaker.why))
+        else:
+            self.tell(EndpointBack(name, now - (down_since or now)))
 
     def _record(self, settled: Settled, work: Work, now: float) -> None:
         outcome = settled.outcome

@@ -29,11 +29,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, nullif(?, ''), nullif(?, ''), n
 -- insert_score: the log-probabilities that came with a send
 INSERT INTO score (attempt, confidence, likeliest) VALUES (?, nullif(?, ''), ?);
 
--- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there)
+-- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there). A negative attempt stands in where there is none yet
 INSERT INTO unit (seq, config, state, ask, spent, age, attempt, error, hash, kind, item, n)
 VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0, 0, 0)
 ON CONFLICT (seq) DO UPDATE SET config = excluded.config, state = excluded.state, ask = excluded.ask,
-    spent = excluded.spent, age = excluded.age, attempt = excluded.attempt, error = excluded.error;
+    spent = excluded.spent, age = excluded.age, error = excluded.error,
+    attempt = CASE WHEN excluded.attempt < 0 THEN coalesce(attempt, -excluded.attempt) ELSE excluded.attempt END;
 
 -- settle_unsent: what became of a unit without another send
 UPDATE unit SET state = ?, ask = ?, spent = ?, age = ?, error = nullif(?, 0) WHERE seq = ?;

@@ -13,7 +13,7 @@ import orjson
 
 from headrace import canon
 from headrace.ledger.notes import to_bits
-from headrace.values import Attempt, Item, Outcome, Sample, Unit
+from headrace.values import Attempt, Item, Outcome, Sample, State, Unit
 
 NO_TEXT = 0
 NO_NUMBER = ""
@@ -83,6 +83,8 @@ def score_row(number: int, outcome: Outcome, likeliest: list[tuple[str, float]])
 def settled_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
     """What `settle` takes: a whole row of `unit`, of which a unit that is there keeps its own hash, kind, item and n."""
     error = NO_TEXT if outcome.error is None else outcome.error
+    if outcome.ask and a.reply is None and outcome.state < State.DONE:
+        number = -number  # the reply that the re-ask answers stays the unit's: another process needs it to ask again
     return (outcome.unit, a.config, +outcome.state, outcome.ask, outcome.spent, outcome.age_s, number, error)
 
 

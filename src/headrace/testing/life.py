@@ -81,7 +81,7 @@ class TextsIntake:
 
     def __init__(self, texts: Sequence[str], ledger: MemoryLedger) -> None:
         self._texts = texts
-        self._ledger = ledger
+        self._pending: Callable[[int, int], list[Unit]] = ledger.pending
         self._units = {unit.hash: seq for seq, unit in ledger.units.items()}
         self._next = len(ledger.items)
 
@@ -104,7 +104,7 @@ class TextsIntake:
         return [
             Unit(seq=unit.seq, hash=unit.hash, item=unit.item, payload=payload_of(self._texts[unit.item]), ask=unit.ask,
                  spent=unit.spent, age_s=unit.age_s)
-            for unit in self._ledger.pending(after, limit)
+            for unit in self._pending(after, limit)
         ]  # fmt: skip
 
 

@@ -40,9 +40,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
     Raises Deadlock when nothing can ever happen again, RunawayError past `max_time_s` (virtual seconds) or `max_steps`
     (rounds of the loop), ThreadRefusedError for executors and for calls from other threads. There are no sockets, no
     child processes and no signals on it. The caller closes it; `run_virtual` does both.
+
+    `on_callback` is called with each ready handle before it runs, on a loop with a seed: what it raises ends the loop, as
+    if the process died between two steps. `place_of` says what was about to go on.
     """
 
-    def __init__(self, *, seed: int | None = None, max_time_s: float | None = None, max_steps: int | None = MAX_STEPS) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        max_time_s: float | None = None,
+        max_steps: int | None = MAX_STEPS,
+        on_callback: Callable[[asyncio.Handle], None] | None = None,
+    ) -> None:
         super().__init__()
         self._now = 0.0
         self._steps = 0
@@ -50,7 +60,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._max_steps = max_steps
         self._selector = _Waiter(self)
         if seed is not None:
-            self._ready: deque[Any] = _SeededQueue(random.Random(seed))
+            self._ready: deque[Any] = _SeededQueue(random.Random(seed), on_callback)
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -120,18 +130,26 @@ class _Waiter:
 class _SeededQueue(deque[Any]):
     """A queue of ready callbacks whose next one is drawn."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, on_callback: Callable[[asyncio.Handle], None] | None) -> None:
         super().__init__()
         self._rng = rng
+        self._on_callback = on_callback
 
     def popleft(self) -> Any:
         if len(self) > 1:
             self.rotate(-self._rng.randrange(len(self)))
+        if self._on_callback is not None:
+            self._on_callback(self[0])  # still in the queue: what ends the loop here leaves it able to clean up
         return super().popleft()
 
 
 def run_virtual(
-    main: Coroutine[Any, Any, _T], *, seed: int | None = None, max_time_s: float | None = None, max_steps: int | None = MAX_STEPS
+    main: Coroutine[Any, Any, _T],
+    *,
+    seed: int | None = None,
+    max_time_s: float | None = None,
+    max_steps: int | None = MAX_STEPS,
+    on_callback: Callable[[asyncio.Handle], None] | None = None,
 ) -> _T:
     """Run a coroutine to its end on a VirtualLoop of its own and close the loop, whatever happens.
 
@@ -139,7 +157,7 @@ def run_virtual(
     Deadlock, RunawayError, ThreadRefusedError as VirtualLoop does; RuntimeError inside a running loop.
     """
     try:
-        loop = VirtualLoop(seed=seed, max_time_s=max_time_s, max_steps=max_steps)
+        loop = VirtualLoop(seed=seed, max_time_s=max_time_s, max_steps=max_steps, on_callback=on_callback)
         try:
             return loop.run_until_complete(main)
         finally:
@@ -169,6 +187,18 @@ def _inside_a_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def place_of(handle: asyncio.Handle) -> tuple[str, int] | None:
+    """File and line of the innermost await at which the task that this handle takes further has waited; None for no task."""
+    callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio itself tells a handle's task so
+    awaited: Any = getattr(getattr(callback, "__self__", None), "get_coro", lambda: None)()
+    place = None
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        if "headrace" in frame.f_code.co_filename and "testing" not in frame.f_code.co_filename:
+            place = (frame.f_code.co_filename, frame.f_lineno)
+        awaited = getattr(awaited, "cr_await", None)
+    return place
 
 
 def _place(task: asyncio.Task[Any]) -> str:

@@ -1,0 +1,128 @@
+"""`python -m soak`: lives of a run by the thousand. With --mutants: whether each of the faults put in is noticed."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from soak.faults import ENGINE
+from soak.mutations import Mutation, install
+
+if TYPE_CHECKING:
+    from soak.lives import Sites
+
+CHUNK = 50
+FOUND_WITHIN = 500  # seeds
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many lives")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--replay", type=int, metavar="SEED", help="live one life in this process, with its traceback")
+    parser.add_argument("--mutants", action="store_true", help="try the faults that lives must notice")
+    parser.add_argument("--fault", metavar="NAME", help="live with this fault put in")
+    options = parser.parse_args()
+    if options.mutants:
+        return mutants(options.workers)
+    if options.fault is not None:
+        install(next(fault for fault in ENGINE if fault.name == options.fault))
+    if options.replay is not None:
+        from soak.lives import live  # noqa: PLC0415 - after the fault is in
+
+        live(options.replay)
+        print(f"seed {options.replay}: every promise held")
+        return 0
+    if options.fault is not None:
+        return first_failure(options.first, options.seeds)
+    return soak(options.first, options.seeds, options.workers)
+
+
+def soak(first: int, count: int, workers: int) -> int:
+    """Live `count` lives and print what was broken, and where no crash has fallen."""
+    from soak.chunks import Sites, chunk  # noqa: PLC0415 - not before a fault may be put in
+
+    began = time.monotonic()
+    sites, failures = Sites(), []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        starts = range(first, first + count, CHUNK)
+        for found, met in pool.map(chunk, starts, [min(CHUNK, first + count - start) for start in starts]):
+            failures += found
+            sites.awaits |= met.awaits
+            sites.statements |= met.statements
+            sites.seen_statements |= met.seen_statements
+    for seed, what in failures:
+        print(f"seed {seed}: {what}\n    python -m soak --replay {seed}")
+    print(f"{count:,} lives, {len(failures)} violations, {time.monotonic() - began:.0f} s")
+    _print_missed(sites)
+    return 1 if failures else 0
+
+
+def first_failure(first: int, count: int) -> int:
+    """Live until a promise is broken; 1 if one was."""
+    from soak.lives import live  # noqa: PLC0415 - after the fault is in
+
+    for seed in range(first, first + count):
+        try:
+            live(seed)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the fault was noticed
+            print(f"noticed at seed {seed} ({seed - first + 1} lives): {type(error).__name__}: {str(error)[:150]}")
+            return 1
+    print(f"not noticed in {count} lives")
+    return 0
+
+
+def mutants(workers: int) -> int:
+    """Each fault in a process of its own; 1 if one of them is not noticed."""
+    with ProcessPoolExecutor(workers) as pool:
+        told = list(pool.map(_tried, ENGINE))
+    missed = 0
+    for fault, (noticed, line) in zip(ENGINE, told, strict=True):
+        print(f"{'found ' if noticed else 'MISSED'}  {fault.name}: {line}")
+        missed += not noticed
+    print(f"{len(ENGINE)} faults, {missed} missed")
+    return 1 if missed else 0
+
+
+def _tried(fault: Mutation) -> tuple[bool, str]:
+    command = [sys.executable, "-m", "soak", "--fault", fault.name, "--seeds", str(FOUND_WITHIN)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = (ran.stdout or ran.stderr).strip().splitlines()
+    return ran.returncode == 1 and "noticed at" in ran.stdout, lines[-1] if lines else f"exit {ran.returncode}"
+
+
+def _print_missed(sites: Sites) -> None:
+    missed = [f"{Path(path).name}:{line}" for path, line, end in _awaits() if not _hit(sites.awaits, path, line, end)]
+    print(f"awaits at which no crash has fallen: {', '.join(missed) or 'none'}")
+    unhit = sorted(sites.seen_statements - sites.statements)
+    print(f"statements at which no crash has fallen: {', '.join(unhit) or 'none'}")
+
+
+def _hit(sites: set[tuple[str, int]], path: str, line: int, end: int) -> bool:
+    return any(file == path and line <= at <= end for file, at in sites)
+
+
+def _awaits() -> Iterator[tuple[str, int, int]]:
+    """Every place of the engine that waits: file, first and last line."""
+    for path in sorted((ROOT / "src" / "headrace" / "engine").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Await):
+                yield str(path), node.lineno, node.end_lineno or node.lineno
+
+
+__all__: Sequence[str] = ("main",)
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,92 @@
+"""Faults of the engine that lives must notice, each within 500 seeds. `python -m soak --mutants` tries them all."""
+
+from __future__ import annotations
+
+from soak.mutations import Mutation
+
+ENGINE = (
+    Mutation(
+        "a unit counts as leased before its lease is durable",
+        "headrace.engine.feed",
+        "                leasing.append(Work(unit))\n",
+        "                ready.append(Work(unit))\n",
+    ),
+    Mutation(
+        "a lease is dropped on resume",
+        "headrace.testing.memory_ledger",
+        "sorted(seq for seq, state in self.states.items() if state is State.LEASED):",
+        "sorted(seq for seq, state in self.states.items() if state is State.LEASED)[1:]:",
+    ),
+    Mutation(
+        "a retry goes out beyond the window",
+        "headrace.engine.lane",
+        "if len(self.in_flight) >= self.window.limit or now < self.pause.until:",
+        "if len(self.in_flight) > self.window.limit or now < self.pause.until:",
+    ),
+    Mutation(
+        "a breaker never closes",
+        "headrace.engine.lane",
+        "        if not self.breaker.is_quiet:\n            self._alive(now)\n",
+        "",
+    ),
+    Mutation(
+        "a unit is sent again although it was done",
+        "headrace.engine.settling",
+        "unit=work.seq, state=State.DONE, attempt=attempt, answer=answer,",
+        "unit=work.seq, state=State.PENDING if work.seq % 7 == 3 else State.DONE, attempt=attempt, answer=answer,",
+    ),
+    Mutation(
+        "the attempts of a unit are not counted",
+        "headrace.engine.settling",
+        "work.spent += verdict.counts",
+        "work.spent += 0",
+    ),
+    Mutation(
+        "what may have been billed is sent again against the job's word",
+        "headrace.policy.verdict",
+        "if failure.sent is Sent.MAYBE and not standing.retry_ambiguous:",
+        "if failure.sent is Sent.MAYBE and standing.retry_ambiguous is None:",
+    ),
+    Mutation(
+        "what a stop leaves in flight is not recorded",
+        "headrace.engine.live",
+        "            self._record_cut(work, started_at, loop.time() - started)\n",
+        "",
+    ),
+    Mutation(
+        "leases that were not used are not given back at a stop",
+        "headrace.engine.live",
+        "self.committer.batch.released.extend(self.feed.stop(now + (reading_s or self.knobs.finish_reading_s)))",
+        "self.feed.stop(now + (reading_s or self.knobs.finish_reading_s))",
+    ),
+    Mutation(
+        "a failed unit has no reason",
+        "headrace.engine.settling",
+        'error = f"{verdict.kind}: {failure.message}"',
+        "error = None",
+    ),
+    Mutation(
+        "outcomes wait for the next outcome instead of the clock",
+        "headrace.engine.committer",
+        "self._timer = asyncio.get_running_loop().call_later(COMMIT_EVERY_S, self._due.set)",
+        "self._timer = asyncio.get_running_loop().call_later(100 * COMMIT_EVERY_S, self._due.set)",
+    ),
+    Mutation(
+        "a re-ask goes out under the key of the first ask, and counts as it",
+        "headrace.engine.work",
+        "        self.ask += 1\n",
+        "",
+    ),
+    Mutation(
+        "a retry that waits is forgotten when its attempt is durable",
+        "headrace.engine.feed",
+        "            heapq.heappush(self._waiting, (due, self._order, work))\n",
+        "            heapq.heappush(self._waiting, (due, self._order, work)) if self._order % 5 else None\n",
+    ),
+    Mutation(
+        "a run that was stopped ends as if it were finished",
+        "headrace.engine.live",
+        "self._ending = Ending(reason, message, exit_code)",
+        "self._ending = Ending(reason, message, 0)",
+    ),
+)

@@ -1,0 +1,339 @@
+"""One life: the real engine on virtual time, process after process, and what must hold after each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.engine.knobs import Ending, Parts, Start
+from headrace.engine.live import LiveEngine
+from headrace.errors import DiskError, LedgerError
+from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event
+from headrace.policy.verdict import TABLE, Action
+from headrace.policy.wrong import SUSPECT
+from headrace.testing import FakeEndpoint, Laws, run_virtual
+from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload
+from headrace.testing.virtual_loop import place_of
+from headrace.values import Failure, Kind, Origin, Reply, Request, Sent, State
+from soak.plans import End, Plan, draw
+from soak.stores import Facts, InMemory, OnDisk, Store
+
+MEMORY = Path("/dev/shm")
+LAST_PROCESSES = 4
+JUST_ENDED_S = 0.1
+CODES = {None: {0}, "interrupted": {130}, "run_deadline": {5}, "disk": {7}}
+SETTLED = (State.DONE, State.FAILED, State.QUARANTINED)
+
+
+class ViolationError(AssertionError):
+    """A promise was broken. The message says which."""
+
+
+@dataclass
+class Sites:
+    """Where crashes fell: statements of the ledger, and places in the code at which somebody awaited."""
+
+    statements: set[str] = field(default_factory=set)
+    seen_statements: set[str] = field(default_factory=set)
+    awaits: set[tuple[str, int]] = field(default_factory=set)
+
+
+class Watched:
+    """The endpoint as an auditor sees it: what came in, over all processes. Satisfies `headrace.protocols.Endpoint`."""
+
+    name = identity = "fake"
+
+    def __init__(self) -> None:
+        self.inner: FakeEndpoint | None = None
+        self.seen = 0
+        self.sends: dict[int, int] = {}
+        self.keys: dict[tuple[int, int], set[str]] = {}
+        self.in_flight = 0
+        self.peak = 0
+        self.ended_at: list[float] = []
+        self.is_down = False  # as the engine tells
+        self.was_unwell = False  # held to be down or paused, at any time: such tries are excused
+        self.answered_while_down = 0
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, EndpointDown | EndpointPaused):
+            self.was_unwell = True
+            self.is_down |= isinstance(event, EndpointDown)
+        elif isinstance(event, EndpointBack):
+            self.is_down, self.answered_while_down = False, 0
+
+    async def send(self, request: Request) -> Reply | Failure:
+        assert self.inner is not None
+        self.seen += 1
+        self.sends[request.unit] = self.sends.get(request.unit, 0) + 1
+        self.keys.setdefault((request.unit, request.ask), set()).add(request.idempotency_key)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            result = await self.inner.send(request)
+            self.answered_while_down += self.is_down and isinstance(result, Reply)
+            return result
+        finally:
+            self.in_flight -= 1
+            self.ended_at.append(asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        pass
+
+    def start(self, inner: FakeEndpoint) -> None:
+        self.inner = inner
+        self.in_flight = self.peak = self.answered_while_down = 0
+        self.ended_at = []
+        self.is_down = False
+
+
+def live(seed: int, sites: Sites | None = None) -> None:
+    """Live the life of a seed. Raises ViolationError, or whatever the engine raises that it should not."""
+    plan = draw(seed)
+    sites = sites or Sites()
+    if not plan.on_disk:
+        _Life(plan, InMemory(), sites).run()
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        _Life(plan, OnDisk(Path(folder)), sites).run()
+
+
+class _Life:
+    def __init__(self, plan: Plan, store: Store, sites: Sites) -> None:
+        self.plan = plan
+        self.store = store
+        self.sites = sites
+        self.endpoint = Watched()
+        self.facts = Facts()
+        self.committed: dict[int, State] = {}  # what commits that returned said of units
+        self.dead = False
+        self.was_misconfigured = False  # then its failures are taken back, and their units begin anew
+        self.at_death: tuple[int, int] = (0, 0)  # in flight, and completions of the last 0.1 s
+
+    def run(self) -> None:
+        ending = None
+        for number, end in enumerate((*self.plan.ends, *[End()] * LAST_PROCESSES)):
+            well = number >= len(self.plan.ends)
+            ending = self._process(number, end, well=well)
+            self.was_misconfigured |= ending is not None and ending.reason == "misconfigured"
+            if well and ending is not None and ending.reason is None:
+                break
+        if ending is None or ending.reason is not None:
+            raise ViolationError(f"the job did not end: {ending}")
+        self._check_end(ending)
+
+    # -- one process
+
+    def _process(self, number: int, end: End, *, well: bool) -> Ending | None:
+        before = self.facts
+        seen, sends = self.endpoint.seen, dict(self.endpoint.sends)
+        self.endpoint.start(FakeEndpoint(Laws(latency_ms=5) if well else self.plan.laws, script=None if well else self._script,
+                                         outages=() if well else self.plan.outages))  # fmt: skip
+        ending = self._run(number, end)
+        facts = self.store.facts()
+        self._check(facts, before, self.endpoint.seen - seen, sends, ending)
+        self.facts = facts
+        return ending
+
+    def _run(self, number: int, end: End) -> Ending | None:
+        self.dead = False
+        seed = self.plan.seed * 16 + number
+        statements = callbacks = 0
+
+        def on_statement(name: str) -> None:
+            nonlocal statements
+            if self.dead:
+                raise LedgerError("written by a dead process")
+            self.sites.seen_statements.add(name)
+            statements += 1
+            if end.statement is not None and statements >= end.statement:
+                self.sites.statements.add(name)
+                self._die()
+
+        def on_callback(handle: asyncio.Handle) -> None:
+            nonlocal callbacks
+            callbacks += 1
+            if not self.dead and end.callback is not None and callbacks >= end.callback:
+                site = place_of(handle)
+                if site is not None:
+                    self.sites.awaits.add(site)
+                self._die()
+
+        ledger = self.store.open(on_statement, retry_ambiguous=self.plan.knobs.retry_ambiguous)
+        try:
+            return run_virtual(
+                self._engine(ledger, end, random.Random(seed)), seed=seed, max_time_s=10_000_000, max_steps=300_000,
+                on_callback=on_callback,
+            )  # fmt: skip
+        except Crash:
+            return None
+        finally:
+            self.store.close()
+
+    async def _engine(self, ledger: Any, end: End, rng: random.Random) -> Ending:
+        facts = self.store.facts()
+        self.facts = facts
+        parts = Parts(
+            endpoint=self.endpoint, judge=_Judge(), intake=_Intake(self.plan.texts, self.store, facts),
+            ledger=_Committed(ledger, self, end), clock=VirtualClock(), offload_ledger=VirtualOffload(rng),
+            offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
+        )  # fmt: skip
+        open_units = facts.count(State.PENDING, State.LEASED)
+        engine = LiveEngine(self.plan.knobs, parts, Start(len(facts.states), open_units, read_done=facts.read_done))
+        loop = asyncio.get_running_loop()
+        for at in end.interrupts_at_s:
+            loop.call_later(at, engine.interrupt, 130)
+        if end.kill_at_s is not None:
+            loop.call_later(end.kill_at_s, self._die)
+        return await engine.run()
+
+    def _die(self) -> None:
+        """Whatever the loop still runs while it is taken down can change nothing any more."""
+        now = asyncio.get_running_loop().time()
+        self.at_death = (self.endpoint.in_flight, sum(now - at <= JUST_ENDED_S for at in self.endpoint.ended_at))
+        self.dead = True
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)  # nobody hears a dead process
+        raise Crash
+
+    def _script(self, request: Request, n: int) -> Reply | Failure | None:
+        odd = self.plan.odd.get(request.unit, ())
+        sent_before = self.endpoint.sends[request.unit] - 1
+        match odd[sent_before] if sent_before < len(odd) else None:
+            case "empty":
+                return Reply(content="", finish="stop")
+            case "error":
+                return Failure(Kind.SERVER_ERROR, f"odd {n}", status=500)
+            case "lost":
+                return Failure(Kind.CONNECTION, "lost", Sent.MAYBE)
+            case "refused":
+                return Failure(Kind.CONTEXT_TOO_LONG, "too long", Sent.YES, status=400)
+        return None
+
+    # -- what must hold
+
+    def _check(self, facts: Facts, before: Facts, seen: int, sends: dict[int, int], ending: Ending | None) -> None:
+        recorded = sum(origin == Origin.SENT for *_, origin in facts.attempts[len(before.attempts) :])
+        cut = sum(origin == Origin.LOST for *_, origin in facts.attempts[len(self.facts.attempts) :])
+        leased = facts.count(State.LEASED)
+        _insist(recorded <= seen <= recorded + cut + leased, f"{recorded} recorded, {seen} seen, {leased + cut} left open")
+        for unit, state in before.states.items():
+            if state is State.DONE:
+                _insist(self.endpoint.sends.get(unit) == sends.get(unit), f"unit {unit} was done and is sent again")
+                _insist(facts.states[unit] is State.DONE, f"unit {unit} was done and is {facts.states[unit].name}")
+        for unit, state in self.committed.items():
+            _insist(facts.states.get(unit) is state, f"unit {unit} was committed as {state.name} and is {facts.states.get(unit)}")
+        _insist(self.endpoint.peak <= self.plan.knobs.concurrency, f"{self.endpoint.peak} were in flight at once")
+        if ending is None:
+            unknown = [
+                unit for unit, state in facts.states.items() if state is State.LEASED and self._sent_unrecorded(unit, facts)
+            ]
+            in_flight, just_ended = self.at_death
+            _insist(len(unknown) <= in_flight + just_ended, f"{len(unknown)} to be sent again of {in_flight} + {just_ended}")
+        else:
+            _insist(not leased or ending.reason == "disk", f"{leased} leases are left after {ending}")
+            allowed = CODES.get(ending.reason, {4})
+            _insist(ending.exit_code in allowed, f"{ending.reason} ended with exit code {ending.exit_code}")
+            _insist(ending.reason is not None or facts.count(*SETTLED) == len(facts.states), "it ended with units open")
+            _insist(not self.endpoint.answered_while_down, "the endpoint has answered and is still held to be down")
+        self._check_attempts(facts)
+
+    def _sent_unrecorded(self, unit: int, facts: Facts) -> bool:
+        return self.endpoint.sends.get(unit, 0) > sum(attempt[0] == unit for attempt in facts.attempts)
+
+    def _check_attempts(self, facts: Facts) -> None:
+        """Each attempt but a unit's first has a reason in the table."""
+        last: dict[int, tuple[int, str | None, str, int]] = {}
+        counted: dict[tuple[int, int], int] = {}
+        for unit, ask, kind, sent, origin in facts.attempts:
+            if unit in last:
+                self._check_again(unit, last[unit], ask)
+            last[unit] = (ask, kind, sent, origin)
+            if kind is not None and origin == Origin.SENT and sent != Sent.NO and TABLE[Kind(kind)].counts:
+                counted[unit, ask] = counted.get((unit, ask), 0) + 1
+        if not self.endpoint.was_unwell and not self.was_misconfigured:
+            for (unit, ask), times in counted.items():
+                _insist(times <= self.plan.knobs.max_attempts, f"unit {unit} was sent {times} times in ask {ask}")
+        for (unit, ask), keys in self.endpoint.keys.items():
+            _insist(len(keys) == 1, f"unit {unit}, ask {ask} was sent under {len(keys)} keys")
+
+    def _check_again(self, unit: int, before: tuple[int, str | None, str, int], ask: int) -> None:
+        asked, kind, sent, origin = before
+        if origin == Origin.LOST or (sent == Sent.MAYBE and kind != Kind.OVERLOADED):
+            _insist(self.plan.knobs.retry_ambiguous, f"unit {unit} may have been billed and is sent again")
+        if origin == Origin.LOST:
+            return
+        _insist(kind is not None, f"unit {unit} had its answer and is sent again")
+        action = TABLE[Kind(str(kind))].action
+        if ask == asked + 1:
+            _insist(action is Action.REASK, f"unit {unit} is asked anew after {kind}")
+            _insist(ask <= self.plan.knobs.retry_invalid, f"unit {unit} is asked {ask + 1} times")
+        else:
+            anew = self.was_misconfigured and Kind(str(kind)) in SUSPECT and ask == 0
+            again = ask == asked and action in {Action.RETRY, Action.STOP}
+            _insist(again or anew, f"unit {unit} is sent again after {kind}, ask {asked} then {ask}")
+
+    def _check_end(self, ending: Ending) -> None:
+        facts, texts = self.facts, self.plan.texts
+        _insist(ending.exit_code == 0 and ending.input_complete, f"it ended with {ending}")
+        _insist(facts.items == len(texts), f"{facts.items} items of {len(texts)}")
+        _insist(sorted(facts.pieces) == list(range(len(texts))), "an item is missing or there twice")
+        _insist(len(facts.states) == len(set(texts)), f"{len(facts.states)} units of {len(set(texts))} texts")
+        for item, unit in facts.pieces.items():
+            state = facts.states[unit]
+            _insist(state in SETTLED, f"item {item} is {state.name}")
+            if state is State.DONE:
+                _insist(facts.answers[unit] == texts[item], f"item {item} has another's answer: {facts.answers[unit]}")
+            else:
+                _insist(bool(facts.errors.get(unit)), f"item {item} is {state.name} without a reason")
+
+
+class _Committed:
+    """The ledger, and beside it what its commits promised when they returned."""
+
+    def __init__(self, ledger: Any, life: _Life, end: End) -> None:
+        self._ledger = ledger
+        self._life = life
+        self._end = end
+        self._commits = 0
+
+    def commit(self, batch: Any) -> None:
+        self._commits += 1
+        first = self._end.disk_full_from
+        if first is not None and first <= self._commits < first + self._end.failing_commits:
+            raise DiskError("the disk is full")
+        self._ledger.commit(batch)
+        for outcome in batch.outcomes:
+            if outcome.state in SETTLED:
+                self._life.committed[outcome.unit] = outcome.state
+        for unit in batch.reopened:
+            self._life.committed.pop(unit, None)
+
+    def close(self) -> None:
+        self._ledger.close()
+
+
+class _Judge(ContentJudge):
+    """Asks again so that the endpoint, which echoes the last message of a user, still says what belongs to the unit."""
+
+    def reask(self, payload: bytes, reply: Reply, failure: Failure) -> bytes:  # noqa: ARG002 - the protocol's
+        return payload[:-1] + b',{"role":"assistant","content":"' + failure.message.encode() + b'"}]'
+
+
+class _Intake(TextsIntake):
+    """Reads texts as `headrace.testing.life` does, from wherever the ledger is kept."""
+
+    def __init__(self, texts: Sequence[str], store: Store, facts: Facts) -> None:
+        self._texts = texts
+        self._units = {value: seq for seq, value in facts.hashes.items()}
+        self._next = facts.items
+        self._pending = store.pending
+
+
+def _insist(holds: bool, what: str) -> None:
+    if not holds:
+        raise ViolationError(what)

@@ -1,0 +1,121 @@
+"""What one life meets, drawn from its seed: texts, limits, laws and faults of the endpoint, and how its processes end."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.engine.knobs import Knobs
+from headrace.testing import NEVER, Laws
+from headrace.values import Failure, Kind, Sent
+
+OUTAGES = (
+    Failure(Kind.SERVER_ERROR, "boom", status=500),
+    Failure(Kind.OVERLOADED, "busy", status=503),
+    Failure(Kind.RATE_LIMITED, "slow down", status=429, wait_s=2.0),
+    Failure(Kind.CONNECTION, "lost", Sent.MAYBE),
+    Failure(Kind.CONNECTION, "refused", Sent.NO, refused=True),
+    Failure(Kind.TIMEOUT, "nothing came", Sent.MAYBE),
+    Failure(Kind.PROTOCOL, "no HTTP", Sent.YES),
+    Failure(Kind.AUTH, "wrong key", status=401),
+    Failure(Kind.QUOTA, "no credit", status=402),
+    Failure(Kind.BAD_REQUEST, "unknown field", status=400),
+    Failure(Kind.CONTEXT_TOO_LONG, "too long", status=400),
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ends, unless it comes to its own end before: at the nth statement of the ledger, at the nth callback of
+    the loop (each is what follows an await), at a time, or by Ctrl-C at times. All None: it is left alone. From the commit
+    `disk_full_from` on, so many of them fail.
+    """
+
+    statement: int | None = None
+    callback: int | None = None
+    kill_at_s: float | None = None
+    interrupts_at_s: tuple[float, ...] = ()
+    disk_full_from: int | None = None
+    failing_commits: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One life. `outages` come back in every process but the last ones, whose endpoint is well."""
+
+    seed: int
+    texts: tuple[str, ...]
+    knobs: Knobs
+    laws: Laws
+    outages: tuple[tuple[float, float, Failure], ...]
+    odd: dict[int, tuple[str, ...]]  # unit → what its first sends bring: "empty", "refused", "error"
+    ends: tuple[End, ...]
+    on_disk: bool
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed: an equal seed gives an equal plan."""
+    rng = random.Random(f"life {seed}")
+    count = rng.choice([1, 2, 3, 12, 40, 120])
+    distinct = max(1, count * rng.choice([2, 3, 4]) // 4)
+    texts = [f"text {n % distinct}" for n in range(count)]
+    rng.shuffle(texts)
+    return Plan(
+        seed=seed,
+        texts=tuple(texts),
+        knobs=_knobs(rng),
+        laws=_laws(rng, seed),
+        outages=_outages(rng),
+        odd={
+            unit: tuple(rng.choice(["empty", "error", "refused", "lost"]) for _ in range(rng.choice([1, 2, 3, 20])))
+            for unit in range(distinct)
+            if rng.random() < 0.1
+        },
+        ends=tuple(_end(rng) for _ in range(rng.randint(1, 4))),
+        on_disk=rng.random() < 0.3,
+    )
+
+
+def _knobs(rng: random.Random) -> Knobs:
+    return Knobs(
+        run="life", config=1, concurrency=rng.choice([1, 2, 8, 32]), fixed=rng.random() < 0.5,
+        max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
+        attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
+        run_deadline_s=rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
+        drain_s=rng.choice([30.0, 0.2]),
+    )  # fmt: skip
+
+
+def _laws(rng: random.Random, seed: int) -> Laws:
+    chance: dict[str, Any] = {
+        "error_rate": rng.choice([0.0, 0.0, 0.1]), "overload_rate": rng.choice([0.0, 0.05, 0.3]),
+        "reset_rate": rng.choice([0.0, 0.05]), "hang_rate": rng.choice([0.0, 0.0, 0.02]),
+        "fail_once_rate": rng.choice([0.0, 0.1]), "max_in_flight": rng.choice([0, 0, 4]),
+        "requests_per_minute": rng.choice([0.0, 0.0, 600.0]), "retry_after_s": rng.choice([None, 0.5, 2.0]),
+    }  # fmt: skip
+    return Laws(latency_ms=rng.choice([1, 20, 300]), jitter=0.5, slots=rng.choice([0, 0, 4]), seed=seed, **chance)
+
+
+def _outages(rng: random.Random) -> tuple[tuple[float, float, Failure], ...]:
+    if rng.random() < 0.6:
+        return ()
+    start = rng.choice([0.0, rng.random()])
+    return ((start, rng.choice([start + rng.random() * 5, start + 30.0, NEVER]), rng.choice(OUTAGES)),)
+
+
+def _end(rng: random.Random) -> End:
+    match rng.randrange(9):
+        case 0 | 1 | 2:
+            return End(callback=int(2 ** (rng.random() * 11)))
+        case 3 | 4:
+            return End(statement=rng.randrange(1, 60))
+        case 5:
+            return End(kill_at_s=rng.random() * 3)
+        case 6:
+            return End(disk_full_from=rng.randrange(1, 20), failing_commits=rng.choice([1, 2, 1000]))
+        case 7:
+            return End(interrupts_at_s=(rng.random() * 2,))
+        case _:
+            first = rng.random() * 2
+            return End(interrupts_at_s=(first, first + rng.random() * 0.3))
