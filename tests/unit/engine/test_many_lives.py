@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from soak.chunks import chunk
 from soak.faults import ENGINE
 from soak.mutations import mutated
