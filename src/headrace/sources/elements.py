@@ -93,9 +93,9 @@ class Elements:
             try:
                 self._frame(block, found)
             except InputBrokenError as error:
+                self._broken = error
                 if not found:
                     raise
-                self._broken = error
             self._offset += len(block)
         return found
 

@@ -41,16 +41,17 @@ def layout_of(content: Blocks, longest: int, path: Path, block_bytes: int = BLOC
     if head[0] != 0x7B:
         raise InputError(f"input {shown(path)}: begins with {head[:1].decode('latin-1')!a}; {_HOLDS}")
     wrapped = _WRAPPED.match(head)
-    if wrapped is not None:
-        end = _value_end(head, wrapped.end())
-        if (end > 0 and head[end:].lstrip(_WHITE).startswith(b"}")) or (end < 0 and not ended):
-            return Layout("array", start + wrapped.end(), wrapped[1].decode("utf-8", "replace"))
+    around = Layout("array", start + wrapped.end(), wrapped[1].decode("utf-8", "replace")) if wrapped is not None else None
     end = _value_end(head, 0)
-    if end <= 0:  # only at its own line's end can a broken record be told from what follows
+    if end <= 0:
+        if around is not None and end < 0 and not ended:
+            return around
+        # A record that is broken has no end; only the lines behind it can tell that it is one of many.
         return Layout("lines" if (end == 0 or ended) and _has_second_line(head) else "record")
     rest, begins_a_line = _rest(head[end:], content, block_bytes)
     if not rest:
-        return Layout("record")
+        is_all = wrapped is not None and head[_value_end(head, wrapped.end()) : end].strip(_WHITE) == b"}"
+        return around if around is not None and is_all else Layout("record")
     if b"\n" in head[:end] or not begins_a_line:
         raise InputError(
             f"input {shown(path)}: holds several JSON values, one behind another; put them into one array or each on a line"
