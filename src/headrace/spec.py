@@ -97,14 +97,17 @@ class Section(BaseModel):
 
 class InputSpec(Section):
     path: str = Field(
-        description="The input: a file, a glob; .jsonl .ndjson .csv .tsv .parquet, the text forms also .gz or .zst."
+        description="The input: a file or a glob (.jsonl .ndjson .json .csv .tsv .parquet, the text forms also .gz or .zst), "
+        "a folder of text files (fields `path` and `text`), or sqlite:///x.db with `query`. Relative to the job file."
     )
     id: str | None = Field(None, description="The field that names a record; without it the record's number. Need not be unique.")
     limit: Annotated[int, Field(ge=1)] | None = Field(None, description="Read only so many records (of those that pass `where`).")
     where: str | None = Field(None, description="A Jinja expression over the record; what it excludes is no item, only counted.")
     dedupe: bool = Field(True, description="Ask equal requests once; false: every record is asked by itself.")
     max_record: Size = Field(10_000_000, description="A larger record is rejected.")
-    query: str | None = Field(None, description="The SQL query of a sqlite:/// input.")
+    query: str | None = Field(
+        None, description="The one SELECT whose rows are the records of a sqlite:/// input; its columns are the fields."
+    )
 
 
 class SliceSpec(Section):
@@ -262,7 +265,6 @@ class JobSpec(Section):
 
 # Keys of the contract that this release refuses unless they stand at their default.
 NOT_YET: tuple[str, ...] = (
-    "input.query",
     "slice.split",
     "slice.max_input",
     "prompt.input",

@@ -97,7 +97,7 @@ def _records(content: dict[str, Any], job: Job) -> Iterator[Known]:
     """The input's records now: id and hash, None for one that would be rejected."""
     spec = JobSpec.model_validate({**job.spec.model_dump(mode="json", by_alias=True), **content})
     making = making_of(spec)
-    source = open_source(spec.input.path, job.base, max_record=spec.input.max_record)
+    source = open_source(spec.input.path, job.base, max_record=spec.input.max_record, query=spec.input.query)
     try:
         count, done = 0, False
         while not done:

@@ -29,6 +29,7 @@ def refuse_unserved_tables(tables: dict[str, Any]) -> None:
 def check_rules(spec: JobSpec, base: Path) -> None:
     """Raise SpecError or NotYetError for the first rule that the job breaks."""
     _refuse_unserved(spec)
+    _check_input(spec)
     _check_prompt(spec)
     _check_answer(spec)
     _check_endpoint(spec)
@@ -71,6 +72,15 @@ def _value_and_default(spec: JobSpec, key: str) -> tuple[Any, Any]:
     model: type[BaseModel] = type(part)
     attribute = next(at for at, field in model.model_fields.items() if name in {at, field.alias})
     return getattr(part, attribute), model.model_fields[attribute].get_default(call_default_factory=True)
+
+
+def _check_input(spec: JobSpec) -> None:
+    if spec.input.query is not None and not spec.input.path.startswith("sqlite:"):
+        raise SpecError(
+            "input.query: found with an input.path that is no database; it belongs to sqlite:///x.db",
+            key="input.query",
+            allowed='input.path = "sqlite:///x.db"',
+        )
 
 
 def _check_prompt(spec: JobSpec) -> None:
@@ -175,6 +185,14 @@ def _check_output(spec: JobSpec, base: Path) -> None:
         return
     if _same(output, base.joinpath(source).absolute()):
         raise SpecError("output.path: found the input itself; allowed: another file", key="output.path", found="the input's path")
+    if base.joinpath(source).is_dir() and base.joinpath(source).resolve() in output.resolve().parents:
+        raise SpecError(
+            "output.path: found inside the folder that input.path names, so that the next run would read it; "
+            "allowed: a path outside of it",
+            key="output.path",
+            found="a path inside the input's folder",
+            allowed="a path outside of it",
+        )
     if any(char in source for char in "*?[") and fnmatch.fnmatch(str(output), str(base.joinpath(source).absolute())):
         raise SpecError(
             "output.path: input.path's pattern matches it, so that the next run would read it; allowed: another name or folder",

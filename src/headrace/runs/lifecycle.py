@@ -14,7 +14,7 @@ from headrace.runs import archive
 from headrace.runs.changes import changed_keys, continues, input_changes
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, job_runs
-from headrace.sources.fingerprint import matches
+from headrace.sources.matching import matches
 from headrace.spec import JobSpec
 
 

@@ -14,7 +14,7 @@ from headrace.runs.export import Selection, output_rows, write_output
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
-from headrace.sources.fingerprint import still_hold
+from headrace.sources.matching import still_hold
 from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Status
 

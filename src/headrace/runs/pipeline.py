@@ -65,7 +65,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     options = options or RunOptions()
     making = making_of(job.spec)
     root = runs_folder(job.base, options.run_dir)
-    source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
+    source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
     try:
         if options.reuse not in {None, "last"}:
             named_run(str(options.reuse), job)  # a name that nobody has is told before a run is made

@@ -48,7 +48,10 @@ async def retry(
                     f"run {folder.id} is not finished: keys that decide answers can be changed only afterwards; "
                     "run the job to its end first, or change operating keys alone."
                 )
-            source = None if read_whole else open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record)
+            source = None
+            if not read_whole:
+                given = job.spec.input
+                source = open_source(given.path, job.base, max_record=given.max_record, query=given.query)
             try:
                 run = Run(job, making, folder, observers, is_new=False)
                 _requeue(run, reader, kinds, content_changed=content_changed)

@@ -18,7 +18,7 @@ from headrace.runs.intake import Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, resolve, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
-from headrace.sources.fingerprint import matches
+from headrace.sources.matching import matches
 from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces, RecordsFile
 

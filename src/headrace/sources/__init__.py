@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.sources.fingerprint import matches
+from headrace.sources.matching import matches
 from headrace.sources.open import OpenedSource, open_source
 from headrace.sources.records import RecordPlaces, RecordsFile, parse
 

@@ -18,7 +18,7 @@ _GZIP_INPUT_BYTES = 2**13  # small: what one call unpacks before it meets corrup
 # zstd has no bound on what one call may give: 512 bytes of it unpack to 16 MiB at the very worst.
 _ZSTD_STEP_BYTES = 2**9
 _ZSTD_INPUT_BYTES = 2**16
-_BOMS = (  # the longer ones first: UTF-32 little endian begins like UTF-16
+BOMS = (  # the longer ones first: UTF-32 little endian begins like UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -164,7 +164,7 @@ class Text:
         head = b""
         while len(head) < 4 and (block := blocks.read(BLOCK_BYTES)):
             head += block
-        self.bom, self.encoding = next(((len(mark), name) for mark, name in _BOMS if head.startswith(mark)), (0, "utf-8"))
+        self.bom, self.encoding = next(((len(mark), name) for mark, name in BOMS if head.startswith(mark)), (0, "utf-8"))
         self._head = head[self.bom :]
         self._blocks = blocks
         self._decoder = None if self.encoding == "utf-8" else codecs.getincrementaldecoder(self.encoding)(_MARKER)

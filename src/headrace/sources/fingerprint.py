@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,18 @@ class FileFingerprint:
         if self.hashed < offset:
             raise InputBrokenError(f"input {shown(self.path)}: became shorter while it was being read")
 
+    def finish(self) -> None:
+        """The file was read to its end: cover all of it. Raises InputBrokenError."""
+        self.advance(self.size)
+
+    def is_changed(self) -> bool:
+        """Whether the file's size or time is not what it was when it was opened, or it is gone."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return True
+        return (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns)
+
     def as_json(self) -> dict[str, Any]:
         """JSON-ready: path, size, mtime_ns, hashed (bytes), chunks (hex)."""
         partial = [self._state.hexdigest()] if self.hashed % CHUNK_BYTES else []
@@ -81,22 +93,14 @@ class FileFingerprint:
         self._state = hashlib.sha256()
 
 
-def matches(stored: Sequence[dict[str, Any]], paths: Sequence[Path]) -> bool:
-    """Whether these files still are what was fingerprinted, compared in order; their names do not matter.
-
-    Equal size and mtime are trusted. With an equal size and another mtime the bytes that had been hashed are compared by
-    reading them: bytes that nobody had read yet are not known and not compared.
-    """
-    if len(stored) != len(paths):
-        return False
-    return all(map(_file_matches, stored, paths))
+def matches(stored: dict[str, Any], path: Path) -> bool:
+    """Whether a file still is what was fingerprinted; of what was not read yet only the size is compared."""
+    return _file_matches(stored, path)
 
 
-def still_hold(stored: Sequence[dict[str, Any]], paths: Sequence[Path]) -> bool:
-    """Whether the bytes that had been read still stand in these files, which may have grown since."""
-    return len(stored) == len(paths) and all(
-        _file_matches(one, path, may_grow=True) for one, path in zip(stored, paths, strict=True)
-    )
+def still_holds(stored: dict[str, Any], path: Path) -> bool:
+    """Whether the bytes that had been read still stand in a file, which may have grown since."""
+    return _file_matches(stored, path, may_grow=True)
 
 
 def _file_matches(stored: dict[str, Any], path: Path, *, may_grow: bool = False) -> bool:

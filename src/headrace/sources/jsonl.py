@@ -18,6 +18,14 @@ def too_large(size: int, limit: int) -> str:
     return f"too large: {size:,} bytes; input.max_record is {limit:,}"
 
 
+def unreadable(error: RecordError, encoding: str) -> str:
+    """Why a record cannot be read, where its text was brought to UTF-8 from another encoding."""
+    text = str(error)
+    if encoding != "utf-8" and text.startswith("not UTF-8"):
+        return f"holds code units that are not {encoding.upper()}"
+    return text
+
+
 class JsonLines:
     """Reads the records of one line file. `file` is its index where its records stay in place, else 0.
 
@@ -120,7 +128,7 @@ class JsonLines:
         try:
             return None, parse(line)
         except RecordError as error:
-            return (self._reason(error), None) if line.strip() else (None, None)
+            return (unreadable(error, self._text.encoding), None) if line.strip() else (None, None)
 
     def _pass_part(self, part: bytes) -> None:
         if not self._size:
@@ -137,9 +145,3 @@ class JsonLines:
         size = span - self._ends_in_cr
         self._head = self._head[:size]
         return span, too_large(size, self._max_record) if size > self._max_record else None
-
-    def _reason(self, error: RecordError) -> str:
-        text = str(error)
-        if self._text.encoding != "utf-8" and text.startswith("not UTF-8"):
-            return f"holds code units that are not {self._text.encoding.upper()}"
-        return text

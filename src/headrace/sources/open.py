@@ -11,10 +11,14 @@ from headrace.errors import InputBrokenError, InputError
 from headrace.sources.blocks import BLOCK_BYTES, FileBytes, Text, unpacked
 from headrace.sources.csv import Rows, Table
 from headrace.sources.fingerprint import FileFingerprint
+from headrace.sources.folder import FolderFingerprint, TextFolder
+from headrace.sources.json import JsonArray, JsonDocument
 from headrace.sources.jsonl import JsonLines
+from headrace.sources.layout import Layout, layout_of
 from headrace.sources.names import Names
 from headrace.sources.parquet import ParquetTable
-from headrace.sources.paths import format_of, resolve, status_of
+from headrace.sources.paths import Compression, Form, Format, database, format_of, is_database, resolve, status_of
+from headrace.sources.sqlite import SqliteFingerprint, SqliteTable
 from headrace.values import Chunk, Record
 
 CHUNK_BYTES = 1_000_000
@@ -38,23 +42,42 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
+class Fingerprint(Protocol):
+    """What an input was when it was opened and what was read of it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def restore(self, stored: dict[str, Any]) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def is_changed(self) -> bool: ...
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
 class OpenedSource:
     """A checked input, read as `headrace.protocols.Source` says. Several files form one input, in the order of `files`.
 
-    `files` are its files; `in_place[n]` says that the records of `files[n]` stay where they are: they carry file n + 1 and
-    the offset of their line, and `raw` is that line. All others carry file 0 and offset -1 and are to be copied; their `raw`
-    is their fields as JSON, or the bytes as read (brought to UTF-8) where the record is unreadable. Of a record that is
-    too large `raw` is the first 4,000 bytes. Record numbers restart with each file.
+    `files` are its files, or one folder of texts, or one database with its `query`. `in_place[n]` says that the records of
+    `files[n]` stay where they are: they carry file n + 1 and the offset of their line, and `raw` is that line. All others
+    carry file 0 and offset -1 and are to be copied; their `raw` is their fields as JSON (an array's element as it stands
+    there), or the bytes as read (brought to UTF-8) where the record is unreadable. Of a record that is too large `raw` is
+    the first 4,000 bytes. Record numbers restart with each file.
     """
 
-    def __init__(self, files: Sequence[Path], *, max_record: int, block_bytes: int = BLOCK_BYTES) -> None:
-        """Checks every file. Raises InputError, NotYetError."""
+    def __init__(
+        self, files: Sequence[Path], *, max_record: int, query: str | None = None, block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        """Checks every file. Raises InputError, and SpecError for a query that cannot be asked."""
         self.files = tuple(files)
-        self._formats = [format_of(file) for file in self.files]
+        self._query = query
+        self._formats = [Format("rows", None) if query is not None else format_of(file) for file in self.files]
         self._max_record = max_record
         self._block_bytes = block_bytes
         self._names = Names()
-        self._fingerprints = [self._fingerprint_of(file) for file in self.files]
+        self._fingerprints = [self._fingerprint_of(file, form.form) for file, form in zip(self.files, self._formats, strict=True)]
         self._stored: Sequence[dict[str, Any]] = ()
         self._broken: InputBrokenError | None = None
         self._index = 0
@@ -75,17 +98,8 @@ class OpenedSource:
         return [fingerprint.as_json() for fingerprint in self._fingerprints]
 
     def changed_files(self) -> list[Path]:
-        """Files whose size or time is not what it was when they were opened, or that are gone."""
-        changed = []
-        for fingerprint in self._fingerprints:
-            try:
-                found = fingerprint.path.stat()
-            except OSError:
-                changed.append(fingerprint.path)
-                continue
-            if (found.st_size, found.st_mtime_ns) != (fingerprint.size, fingerprint.mtime_ns):
-                changed.append(fingerprint.path)
-        return changed
+        """Files that are not what they were when they were opened, or that are gone."""
+        return [fingerprint.path for fingerprint in self._fingerprints if fingerprint.is_changed()]
 
     def restore(self, fingerprint: Sequence[dict[str, Any]], names: Sequence[str] = ()) -> None:
         """Take over what an earlier process had learnt, before `seek`. Without it `seek` reads again what it passes."""
@@ -121,7 +135,7 @@ class OpenedSource:
             if index < len(self._stored):
                 fingerprint.restore(self._stored[index])
             if index < self._index:
-                fingerprint.advance(fingerprint.size)
+                fingerprint.finish()
         self._reader = self._open(self._index)
         self._reader.skip(place["at"])
 
@@ -133,7 +147,7 @@ class OpenedSource:
 
     def _advance(self) -> bool:
         """Go on to the next file; False after the last."""
-        self._fingerprints[self._index].advance(self._fingerprints[self._index].size)
+        self._fingerprints[self._index].finish()
         if self._index + 1 >= len(self.files):
             return False
         following = self._open_later(self._index + 1)
@@ -166,13 +180,21 @@ class OpenedSource:
 
     def _open(self, index: int) -> Reader:
         fingerprint = self._fingerprints[index]
+        if isinstance(fingerprint, FolderFingerprint):
+            return TextFolder(fingerprint, self._names)
+        if isinstance(fingerprint, SqliteFingerprint):
+            return SqliteTable(fingerprint, self._names, max_record=self._max_record)
+        assert isinstance(fingerprint, FileFingerprint)
         form, compression = self._formats[index]
         if form == "parquet":
             return ParquetTable(fingerprint, self._names, max_record=self._max_record)
+        layout = self._layout(fingerprint, compression) if form == "json" else None
         base = FileBytes(fingerprint)
         try:
             text = Text(unpacked(base, compression, fingerprint.path))
-            if form == "lines":
+            if layout is not None and layout.kind != "lines":
+                return self._json(base, text, layout, packed=compression is not None)
+            if layout is not None or form == "lines":
                 in_place = compression is None and text.encoding == "utf-8"
                 file = index + 1 if in_place else 0
                 return JsonLines(base, text, self._names, file=file, max_record=self._max_record, block_bytes=self._block_bytes)
@@ -181,15 +203,36 @@ class OpenedSource:
             base.close()
             raise
 
-    @staticmethod
-    def _fingerprint_of(file: Path) -> FileFingerprint:
+    def _layout(self, fingerprint: FileFingerprint, compression: Compression | None) -> Layout:
+        """How a .json file is to be read; it is opened for that alone."""
+        base = FileBytes(fingerprint)
+        try:
+            content = Text(unpacked(base, compression, fingerprint.path))
+            return layout_of(content, self._max_record, fingerprint.path, self._block_bytes)
+        finally:
+            base.close()
+
+    def _json(self, base: FileBytes, text: Text, layout: Layout, *, packed: bool) -> Reader:
+        longest, blocks = self._max_record, self._block_bytes
+        if layout.kind == "record":
+            return JsonDocument(base, text, self._names, max_record=longest, block_bytes=blocks)
+        return JsonArray(base, text, layout, self._names, max_record=longest, packed=packed, block_bytes=blocks)
+
+    def _fingerprint_of(self, file: Path, form: Form) -> Fingerprint:
+        if form == "texts":
+            return FolderFingerprint(file, self._max_record)
+        if form == "rows":
+            return SqliteFingerprint(file, self._query or "")
         status = status_of(file)
         return FileFingerprint(file, status.st_size, status.st_mtime_ns)
 
 
-def open_source(path: str, base: Path, *, max_record: int) -> OpenedSource:
-    """Open what `input.path` names, relative to `base`: a file, or a glob whose files are read in order of their names.
+def open_source(path: str, base: Path, *, max_record: int, query: str | None = None) -> OpenedSource:
+    """Open what `input.path` names, relative to `base`: a file, a folder of texts, a database whose rows `query` gives, or a
+    glob whose files are read in order of their names.
 
-    Every file is checked before anything is read. Raises InputError, or NotYetError for forms that are not served.
+    Every file is checked before anything is read. Raises InputError, and SpecError for a query that cannot be asked.
     """
+    if is_database(path):
+        return OpenedSource([database(path, base)], max_record=max_record, query=query or "")
     return OpenedSource(resolve(path, base), max_record=max_record)

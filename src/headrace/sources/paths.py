@@ -8,15 +8,20 @@ import stat
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from headrace.errors import InputError, NotYetError
+from headrace.errors import InputError
 
-Form = Literal["lines", "csv", "tsv", "parquet"]
+Form = Literal["lines", "json", "csv", "tsv", "parquet", "texts", "rows"]
 Compression = Literal["gzip", "zstd"]
 
-_FORMS: dict[str, Form] = {".jsonl": "lines", ".ndjson": "lines", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+_FORMS: dict[str, Form] = {
+    ".jsonl": "lines", ".ndjson": "lines", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
+RECORD_SUFFIXES = frozenset(_FORMS)
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
-_ALLOWED = ".jsonl .ndjson .csv .tsv .parquet, the text forms also with .gz or .zst"
-_INSTEAD = "not served yet: use .jsonl, .csv, .tsv or .parquet"
+_ALLOWED = ".jsonl .ndjson .json .csv .tsv .parquet, the text forms also with .gz or .zst"
+_TEXTS = frozenset({".txt", ".md", ".text"})
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
+_SQLITE = "sqlite:"
 _LONGEST_NAME = 300
 
 
@@ -38,38 +43,57 @@ def cause(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
+def is_database(path: str) -> bool:
+    """Whether `input.path` names a database and not files."""
+    return path.startswith(_SQLITE)
+
+
+def database(path: str, base: Path) -> Path:
+    """The file that sqlite:///x.db (from `base`) or sqlite:////x.db (absolute) names. Raises InputError."""
+    name = path.removeprefix("sqlite:///")
+    if name == path or not name or "\0" in name:
+        raise InputError(f"input.path = {shown(path)}: names no database; write sqlite:///x.db, or sqlite:////folder/x.db")
+    return base / name
+
+
 def resolve(path: str, base: Path) -> tuple[Path, ...]:
-    """The files that `path` names, relative to `base`; a glob's are sorted by name. Raises InputError, NotYetError."""
-    if path.startswith("sqlite:"):
-        raise NotYetError(f"input.path = {shown(path)}: sqlite is {_INSTEAD}", key="input.path", found="sqlite", allowed=_ALLOWED)
+    """The files, or the folder, that `path` names, relative to `base`; a glob's files are sorted by name. Raises InputError."""
     if not path or "\0" in path:
-        raise InputError(f"input.path names no file: allowed are {_ALLOWED}")
+        raise InputError(f"input.path names no file: allowed are {_ALLOWED}, a folder of texts, and sqlite:///x.db")
     one = base / path
-    mode = _mode(one)
-    if mode or not glob.has_magic(path):
-        if stat.S_ISDIR(mode):
-            message = f"input.path = {shown(path)}: a folder is {_INSTEAD}"
-            raise NotYetError(message, key="input.path", found="a folder", allowed=_ALLOWED)
+    if _mode(one) or not glob.has_magic(path):
         return (one,)
     names = sorted(glob.glob(path, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob refuses absolute patterns
     files = tuple(file for file in (base / name for name in names) if not file.is_dir())
     if not files:
-        raise InputError(f"input.path = {shown(path)}: no file in {shown(base)} matches this pattern")
+        folders = f"; {len(names)} folders do, but a pattern is for files: name one folder to read its texts" if names else ""
+        raise InputError(f"input.path = {shown(path)}: no file in {shown(base)} matches this pattern{folders}")
     return files
 
 
-def format_of(path: Path) -> Format:
-    """What a file's suffix says, in any case of letters. Raises InputError, NotYetError."""
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+def split_suffix(name: str) -> tuple[str, Compression | None]:
+    """The suffix that says what a file holds, in small letters, and what it is packed with."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes[-2:]]
     last = suffixes[-1] if suffixes else ""
     compression = _COMPRESSIONS.get(last)
     if compression is not None:
         last = suffixes[-2] if len(suffixes) > 1 else ""
-    if last == ".json":
-        raise NotYetError(f"input {shown(path)}: .json is {_INSTEAD}", key="input.path", found=".json", allowed=_ALLOWED)
-    form = _FORMS.get(last)
+    return last, compression
+
+
+def format_of(path: Path) -> Format:
+    """What a file's suffix says, in any case of letters; a folder holds texts. Raises InputError."""
+    suffix, compression = split_suffix(path.name)
+    form = _FORMS.get(suffix)
+    if stat.S_ISDIR(_mode(path)):
+        return Format("texts", None)
     if form is None or (form == "parquet" and compression is not None):
-        raise InputError(f"input {shown(path)}: unknown suffix; allowed are {_ALLOWED}")
+        hint = ""
+        if suffix in _TEXTS:
+            hint = "; texts are read by naming their folder"
+        elif suffix in _DATABASES:
+            hint = f'; a SQLite database is named by "sqlite:///{shown(path.name)}", with input.query'
+        raise InputError(f"input {shown(path)}: unknown suffix; allowed are {_ALLOWED}{hint}")
     return Format(form, compression)
 
 
