@@ -6,6 +6,7 @@ On stdout one JSON line: {"url"} once it answers, or {"failed"}. Imports the sta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -65,11 +66,9 @@ def _leave_watch() -> int:
 
 
 def _wait_for_the_end() -> None:
-    try:
+    with contextlib.suppress(OSError):
         while os.read(0, 65536):
             pass
-    except OSError:
-        pass
 
 
 def _end(watch: int, code: int) -> None:
@@ -80,10 +79,8 @@ def _end(watch: int, code: int) -> None:
 
 
 def _tell(out: int, message: dict[str, Any]) -> None:
-    try:
+    with contextlib.suppress(OSError):  # nobody listens any more, and the pipe says so in a moment
         os.write(out, json.dumps(message).encode() + b"\n")
-    except OSError:
-        pass  # nobody listens any more, and the pipe says so in a moment
 
 
 def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
@@ -98,6 +95,7 @@ def _parameters(xllamacpp: Any, order: dict[str, Any]) -> Any:
     parameters.n_threads_http = 2 * order["slots"] + 8  # one for each connection that waits or idles
     parameters.endpoint_metrics = parameters.endpoint_props = parameters.endpoint_slots = True
     parameters.ui = False
+    parameters.cors_origins = ""  # no page in a browser is a client
     # Prompts of other slots kept beside the slots: up to 8 GiB that work with one long head does not need.
     parameters.cache_ram_mib = 0
     parameters.verbosity = 2  # errors and warnings; a request is several lines at 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -31,9 +32,10 @@ _CACHE_BYTES = 2**30
 _LOAD_S, _LOAD_BYTES_A_SECOND = 120.0, 20e6
 _KEPT_LINES, _KEPT_CHARS = 40, 400
 _ENDING_S = 5.0
-_STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] ")
-# What says why, and what merely follows from it.
-_CAUSES = ("insufficient memory", "out of memory", "failed to allocate", "error loading model:", "unsupported", "unknown")
+_STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} ([A-Z]) ")
+# What merely follows from an error before it, and what is said of memory before the error comes.
+_CONSEQUENCES = ("failed to load model", "exiting due to model loading", "fit_params")
+_CRASHES = ("GGML_ASSERT", "what():")
 
 
 class Serving(Struct, frozen=True):
@@ -63,8 +65,8 @@ def insist_on_llama_cpp() -> None:
 class LocalServer:
     """One child. Started by the constructor, ready after `wait_ready`, ended by `close` or with this process, however it ends.
 
-    It serves on loopback, to whoever has `api_key`; without it every route but /health answers 401. The key goes through a pipe: it
-    stands in no command line, environment, file or log. Raises SpecError where no child can be started.
+    It serves on loopback, to whoever has `api_key`; without it every route but /health answers 401. The key goes through a
+    pipe: it stands in no command line, environment, file or log. Raises SpecError where no child can be started.
     """
 
     def __init__(self, weights: Weights, serving: Serving, api_key: str | None = None) -> None:
@@ -121,11 +123,11 @@ class LocalServer:
 
     def last_words(self) -> str:
         """What the child said last that tells why it ended; one line, the key taken out of it. Empty where it said nothing."""
-        lines = [_STAMP.sub("", line) for line in self._log if line.strip()]
-        causes = [line for line in lines if any(cause in line.lower() for cause in _CAUSES)]
-        said = (causes or lines or [""])[-1 if not causes else 0]
-        said = said.rpartition("error loading model: ")[2]
-        return " ".join(said.replace(self.api_key, "[redacted]").split())
+        said = [line for line in (_said(line) for line in list(self._log)) if line]
+        crashes = [line for line in said if any(word in line for word in _CRASHES)]
+        causes = [line for line in said if not any(word in line for word in _CONSEQUENCES)]
+        word = (crashes or causes or said or [""])[0].rpartition("error loading model: ")[2]
+        return " ".join(word.replace(self.api_key, "[redacted]").split())
 
     def how_it_ended(self) -> str:
         """In a few words: by which signal or exit code, and its last words."""
@@ -136,10 +138,8 @@ class LocalServer:
         """End the child and wait for it. Safe to call again, and from another thread."""
         process = self._process
         if process.stdin is not None:
-            try:
+            with contextlib.suppress(OSError):  # it has gone before
                 process.stdin.close()
-            except OSError:
-                pass  # it has gone before
         if not self.wait(_ENDING_S):
             process.kill()
             process.wait()
@@ -159,11 +159,9 @@ class LocalServer:
             "slots": self.serving.slots, "context": self.serving.context, "embeddings": self.serving.embeddings,
         }  # fmt: skip
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(OSError):  # it has died already: wait_ready says why
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError:
-            pass  # it has died already: wait_ready says why
 
     def _told(self, until: float) -> dict[str, Any]:
         """The child's one line; empty where it ended without a word. Raises TimeoutError."""
@@ -198,9 +196,11 @@ class LocalServer:
     def _failed(self, why: str) -> SpecError:
         self._reader.join(_ENDING_S)
         serving = self.serving
+        if serving.port and "bind HTTP server socket" in why:
+            return SpecError(f"port {serving.port} is taken on 127.0.0.1; 0 takes one that is free", key="--port")
         hint = ""
         if "memory" in why or "alloc" in why:
-            hint = f"; {serving.slots} slots of {serving.context:,} tokens do not fit: take a smaller model"
+            hint = f"; {serving.slots} slots of {serving.context:,} tokens do not fit: take a smaller model, or less of them"
         return SpecError(f"{self.weights.path}: llama.cpp cannot serve this model: {why}{hint}", key="model.weights")
 
 
@@ -221,6 +221,14 @@ def _spawn() -> subprocess.Popen[bytes]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f'endpoint.url = "local": no child process can be started ({reason})', key="endpoint.url") from None
+
+
+def _said(line: str) -> str:
+    """An error's text, or what was said outside the log; empty for a warning."""
+    stamp = _STAMP.match(line)
+    if stamp is None:
+        return line.strip()
+    return line[stamp.end() :].strip() if stamp[1] == "E" else ""
 
 
 def _import_failure(message: str) -> str:

@@ -130,10 +130,9 @@ class _Relay:
 
 async def open_embedded(job: Job, forms: SchemaForms, environ: Mapping[str, str]) -> EmbeddedEndpoint:
     """Find the weights, start their server, and wait until it answers. Raises SpecError."""
-    chosen, model = job.spec.endpoint[0], job.spec.model
+    chosen = job.spec.endpoint[0]
     insist_on_llama_cpp()
-    path = job.base / Path(model.weights).expanduser() if model.weights is not None else None
-    weights = find_weights(environ, chosen=path, name=model.name)
+    weights = find_weights(environ, chosen=_chosen(job), name=job.spec.model.name)
     server = LocalServer(weights, _serving(weights, chosen))
     try:
         identity = chosen.identity or f"local:sha256:{await asyncio.to_thread(sha256_of, weights.path, state_folder(environ))}"
@@ -148,6 +147,11 @@ async def open_embedded(job: Job, forms: SchemaForms, environ: Mapping[str, str]
         server.close()
         raise
     return EmbeddedEndpoint(server, relay, endpoint)
+
+
+def _chosen(job: Job) -> Path | None:
+    named = job.spec.model.weights
+    return job.base / Path(named).expanduser() if named is not None else None
 
 
 async def ready(server: LocalServer) -> None:

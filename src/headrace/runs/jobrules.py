@@ -183,7 +183,7 @@ def _check_local(endpoint: EndpointSpec) -> None:
         field = EndpointSpec.model_fields[name]
         if getattr(endpoint, name) != field.get_default(call_default_factory=True):
             raise SpecError(
-                f'endpoint.{name}: makes no sense with endpoint.url = "local", whose server is started with the run; leave it out',
+                f'endpoint.{name}: makes no sense with endpoint.url = "local", whose server belongs to the run; leave it out',
                 key=f"endpoint.{name}",
                 allowed="nothing",
             )
