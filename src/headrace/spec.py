@@ -136,7 +136,9 @@ class ModelSpec(Section):
     temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="Sent when written.")
     max_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="The longest answer, in tokens. Sent when written.")
     extra: dict[str, Any] = Field(default_factory=dict, description="Anything else, passed through in the body.")
-    weights: str | None = Field(None, description='A GGUF file, with url = "local".')
+    weights: str | None = Field(
+        None, description='With url = "local": a GGUF file, relative to the job file; without it the weights that are found.'
+    )
     top_p: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Sent when written.")
     seed: int | None = Field(None, description="Sent when written.")
     stop: str | list[str] | None = Field(None, description="Sent when written.")
@@ -159,7 +161,9 @@ class EndpointSpec(Section):
         "auto", description="How max_tokens is sent."
     )
     share: Literal["full", "background"] = Field("full", description="Whether the endpoint is ours alone.")
-    identity: str | None = Field(None, description="Who answers, for --reuse; by default host and path.")
+    identity: str | None = Field(
+        None, description="Who answers, for --reuse; by default host and path, for local the weights' hash."
+    )
     headers: dict[str, str] = Field(default_factory=dict, repr=False, description="Headers sent with each request.")
     headers_env: dict[str, str] = Field(default_factory=dict, description="Headers whose values are environment variables.")
     requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
@@ -268,7 +272,6 @@ NOT_YET: tuple[str, ...] = (
     "slice.split",
     "slice.max_input",
     "prompt.input",
-    "model.weights",
     "endpoint.share",
     "endpoint.requests_per_minute",
     "endpoint.tokens_per_minute",

@@ -16,7 +16,7 @@ from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("run", "status", "runs", "failures", "retry", "export", "show", "schema", "sim")
+COMMANDS = ("run", "status", "runs", "failures", "retry", "export", "show", "schema", "local", "sim")
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
 _EXIT_HARD = frozenset({"run", "retry"})
 
@@ -78,7 +78,10 @@ def application(command: str | None = None) -> typer.Typer:
     app.callback()(_top)
     for name in (command,) if command in COMMANDS else () if command == "--version" else COMMANDS:
         function = getattr(importlib.import_module(f"headrace.cli.{name}"), str(name))
-        app.command(name)(function)
+        if isinstance(function, typer.Typer):
+            app.add_typer(function, name=name)
+        else:
+            app.command(name)(function)
     return app
 
 

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from msgspec import Struct
 
 from headrace.endpoints.redact import shown_url
-from headrace.errors import NotYetError, SpecError
+from headrace.errors import SpecError
 
 ROUTES = {"chat": "/chat/completions", "completions": "/completions"}
 
@@ -26,8 +26,6 @@ class Address(Struct, frozen=True):
 
 def read_address(url: str, route: str) -> Address:
     """Join the route to `endpoint.url`. Raises SpecError."""
-    if url == "local":
-        raise NotYetError('endpoint.url = "local" is not served by this release; give an http(s):// URL', key="endpoint.url")
     parts = _split(url)
     path = parts.path.rstrip("/")
     for suffix in ROUTES.values():

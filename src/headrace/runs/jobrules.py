@@ -11,10 +11,20 @@ from pydantic import BaseModel
 
 from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
-from headrace.spec import JobSpec
+from headrace.spec import EndpointSpec, JobSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
 _SERVED: dict[str, tuple[Any, ...]] = {"limits.order": ("auto", "input")}
+_FOREIGN_TO_LOCAL = (
+    "api_key_env",
+    "api_key_file",
+    "api_key_command",
+    "headers",
+    "headers_env",
+    "verify",
+    "model",
+    "max_tokens_field",
+)
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
 
 
@@ -52,10 +62,6 @@ def _refuse_unserved(spec: JobSpec) -> None:
         )
     if len(spec.endpoint) > 1:
         raise NotYetError("more than one `endpoint` is not served by this release", key="endpoint", allowed="one endpoint")
-    if spec.endpoint[0].url == "local":
-        raise NotYetError(
-            '`endpoint.url` = "local" is not served by this release', key="endpoint.url", allowed="http(s)://host/v1"
-        )
     if spec.model.route in {"responses", "embeddings"}:
         raise NotYetError(
             f'`model.route` = "{spec.model.route}" is not served by this release', key="model.route", allowed="chat, completions"
@@ -157,6 +163,13 @@ def _check_answer(spec: JobSpec) -> None:
 
 def _check_endpoint(spec: JobSpec) -> None:
     endpoint = spec.endpoint[0]
+    if endpoint.url == "local":
+        _check_local(endpoint)
+        return
+    if spec.model.weights is not None:
+        raise SpecError(
+            'model.weights: needs endpoint.url = "local"; another server loads its own', key="model.weights", allowed="nothing"
+        )
     try:
         parts = urlsplit(endpoint.url)
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -164,14 +177,26 @@ def _check_endpoint(spec: JobSpec) -> None:
         sound = False
     if not sound or any(char.isspace() for char in endpoint.url):
         raise SpecError(
-            f"endpoint.url: found {endpoint.url[:60]!a}; allowed: http(s)://host/v1",
+            f'endpoint.url: found {endpoint.url[:60]!a}; allowed: http(s)://host/v1, or "local"',
             key="endpoint.url",
             found=ascii(endpoint.url[:60]),
-            allowed="http(s)://host/v1",
+            allowed='http(s)://host/v1, or "local"',
         )
     ways = [name for name in ("api_key_env", "api_key_file", "api_key_command") if getattr(endpoint, name) is not None]
     if len(ways) > 1:
         raise SpecError(f"endpoint: found {' and '.join(ways)}; allowed: one way to the key", key=f"endpoint.{ways[1]}")
+
+
+def _check_local(endpoint: EndpointSpec) -> None:
+    """The embedded model's server is ours: it has a key of its own and nothing before it."""
+    for name in _FOREIGN_TO_LOCAL:
+        field = EndpointSpec.model_fields[name]
+        if getattr(endpoint, name) != field.get_default(call_default_factory=True):
+            raise SpecError(
+                f'endpoint.{name}: makes no sense with endpoint.url = "local", whose server belongs to the run; leave it out',
+                key=f"endpoint.{name}",
+                allowed="nothing",
+            )
 
 
 def _check_output(spec: JobSpec, base: Path) -> None:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from headrace import __version__
 from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
-from headrace.endpoints.http import HttpEndpoint
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
@@ -35,7 +34,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled
 from headrace.runs.status import status
-from headrace.runs.stores import named_run, open_endpoint_of, open_reuse, open_stores
+from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, slots_of
 from headrace.sources.open import OpenedSource, open_source
 from headrace.spec import JobSpec
 
@@ -99,7 +98,7 @@ class Asked(NamedTuple):
     """Whom a run asks, by which limits, and where it keeps what comes. `number` is the ledger's of the endpoint."""
 
     ledger: SqliteLedger
-    endpoint: HttpEndpoint
+    endpoint: AnyEndpoint
     number: int
     knobs: Knobs
 
@@ -142,12 +141,12 @@ class Run:
         self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource | None, options: RunOptions
     ) -> Ending:
         spec = self.job.spec
-        endpoint = open_endpoint_of(self.job, self.making.judge)
+        endpoint = await open_endpoint_of(self.job, self.making.judge)
         try:
             number = ledger.add_endpoint(endpoint.identity, endpoint.name)
             ledger.recover(number, self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
             reuse = open_reuse(options.reuse, self.job, self.folder, endpoint.identity, (config, number))
-            asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config))
+            asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config, slots_of(endpoint)))
             so_far = await self._prepare_scores(asked, reuse) if spec.answer.method == "score" else Ending()
             _, next_unit = ledger.next_numbers()
             stores = open_stores(self.folder, source, reading, ledger.get_meta("fingerprint", []), dedupe=spec.input.dedupe)
@@ -324,13 +323,13 @@ def _without_progress(observer: Observer) -> Observer:
     return observe
 
 
-def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
-    """What the engine is told, out of a job."""
+def knobs_of(spec: JobSpec, run: str, config: int, slots: int | None = None) -> Knobs:
+    """What the engine is told, out of a job. `slots`: what the endpoint is known to work on at once."""
     limits = spec.limits
     concurrency = spec.endpoint[0].concurrency
     generates = spec.answer.method == "generate"
     return Knobs(
-        run=run, config=config, concurrency=concurrency if isinstance(concurrency, int) else AUTO_START,
+        run=run, config=config, concurrency=concurrency if isinstance(concurrency, int) else slots or AUTO_START,
         fixed=isinstance(concurrency, int), max_attempts=limits.max_attempts,
         retry_invalid=spec.answer.retry_invalid if generates else 0,
         retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,

@@ -14,6 +14,7 @@ from headrace.endpoints.open import open_endpoint
 from headrace.errors import RunNotFoundError
 from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.reader import LedgerReader
+from headrace.runs.embedded import EmbeddedEndpoint, SchemaForms, open_embedded
 from headrace.runs.intake import Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.registry import RunFolder, resolve, runs_folder, state_folder
@@ -21,6 +22,8 @@ from headrace.runs.reuse import Reuse
 from headrace.sources.matching import matches
 from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces, RecordsFile
+
+AnyEndpoint = HttpEndpoint | EmbeddedEndpoint
 
 
 def open_stores(
@@ -44,16 +47,20 @@ def open_stores(
     return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, files), reader, index)
 
 
-def open_endpoint_of(job: Job, judge: AnswerJudge | ScoreJudge) -> HttpEndpoint:
+async def open_endpoint_of(job: Job, judge: AnswerJudge | ScoreJudge) -> AnyEndpoint:
+    """Who is asked; for `local` its server runs and answers by then. Raises SpecError."""
     schema = judge.schema
+    forms = SchemaForms(schema.wire(), schema.strict()) if schema is not None else SchemaForms()
+    if job.spec.endpoint[0].url == "local":
+        return await open_embedded(job, forms, os.environ)
     return open_endpoint(
-        job.spec,
-        0,
-        base=job.base,
-        environ=os.environ,
-        response_format=schema.wire() if schema is not None else None,
-        strict_response_format=schema.strict() if schema is not None else None,
+        job.spec, 0, base=job.base, environ=os.environ, response_format=forms.wire, strict_response_format=forms.strict
     )
+
+
+def slots_of(endpoint: AnyEndpoint) -> int | None:
+    """How many requests the endpoint is known to work on at once; None where it has not said."""
+    return endpoint.slots if isinstance(endpoint, EmbeddedEndpoint) else None
 
 
 def open_reuse(run: str | None, job: Job, folder: RunFolder, identity: str, numbers: tuple[int, int]) -> Reuse | None:
