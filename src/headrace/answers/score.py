@@ -14,6 +14,8 @@ from headrace.spec import JobSpec
 from headrace.values import Answer, Failure, Kind, Note, Reply
 
 HINT = 'labels must begin with different tokens; rename one, or use answer.method = "generate"'
+SPACE_HINT = 'let the prompt end with a space, so that the label itself comes next, or use answer.method = "generate"'
+CONFLICTS = 10  # so many, and no answer among them, are the labels' fault and not the records'
 Likeliest = Sequence[tuple[str, float]]
 
 
@@ -39,6 +41,7 @@ class LabelScorer:
 
     def __init__(self, labels: Sequence[str], first: Mapping[str, Iterable[str]] | None = None) -> None:
         self.labels = list(labels)
+        self._texts = [label.strip().encode("utf-8", "surrogatepass") for label in self.labels]
         _refuse_equal_words(self.labels)
         self._owners: dict[str, set[int]] | None = None
         if first is not None:
@@ -71,21 +74,20 @@ class LabelScorer:
         return LabelScores(values, seen, conflict)
 
     def _owners_in(self, likeliest: Likeliest) -> dict[str, set[int]]:
-        """Which labels each token begins, told by its text alone; of several that begin a label the longest counts."""
+        """Which labels each token begins, told by its bytes alone; of several that begin a label the longest counts."""
+        raws = {token: _raw(token) for token, _ in likeliest}
+        texts = {token: raw.removeprefix(b" ") for token, raw in raws.items()}
         owners: dict[str, set[int]] = {}
-        tokens = dict.fromkeys(token for token, _ in likeliest)
-        texts = {token: token.removeprefix(" ") for token in tokens}
-        for place, label in enumerate(self.labels):
+        for label in self._texts:
             beginnings = [token for token, text in texts.items() if text and label.startswith(text)]
             for spaced in (True, False):
-                same = [token for token in beginnings if token.startswith(" ") is spaced]
+                same = [token for token in beginnings if raws[token].startswith(b" ") is spaced]
                 if same:
-                    owners.setdefault(max(same, key=len), set()).add(place)
+                    owners.setdefault(max(same, key=lambda token: len(texts[token])), set())
         for token, places in owners.items():  # what begins another label too is shared, though that one has a longer token
             text = texts[token]
-            alike = [place for place, label in enumerate(self.labels) if label.startswith(text)]
-            exact = [place for place in alike if self.labels[place] == text]
-            places.clear()
+            alike = [place for place, label in enumerate(self._texts) if label.startswith(text)]
+            exact = [place for place in alike if self._texts[place] == text]
             places.update(exact or alike)
         return owners
 
@@ -98,9 +100,11 @@ class LabelScorer:
 
 
 class ScoreJudge:
-    """Satisfies `headrace.protocols.Judge` for `answer.method = "score"`. Pure; its methods never raise.
+    """Satisfies `headrace.protocols.Judge` for `answer.method = "score"`; its methods never raise.
 
-    `prior` are the labels' logarithms of probability under the same prompt with nothing in it, see `content_free`.
+    `prior` are the labels' logarithms of probability under the same prompt with nothing in it, see `content_free`. Pure but
+    for one thing: a token that begins several labels and outweighs all is one record's bad luck once an answer has stood, and
+    a wrong configuration where the first ten replies hold nothing else.
     """
 
     schema: AnswerSchema | None = None  # what is sent as response_format: nothing, a label is one token
@@ -109,6 +113,8 @@ class ScoreJudge:
         self._score = scorer
         self._prior = prior
         self._answers = [canon.encode(label).decode() for label in scorer.labels]
+        self._conflicts = 0
+        self._has_answered = False
 
     @property
     def labels(self) -> list[str]:
@@ -119,15 +125,16 @@ class ScoreJudge:
         if (reply.finish or "").startswith("content_filter"):
             return Failure(Kind.CONTENT_FILTER, "the endpoint's content filter cut the answer", usage=reply.usage)
         if not reply.likeliest:
-            return Failure(Kind.SCHEMA_MISMATCH, "the reply holds no log-probabilities", usage=reply.usage)
+            return _without_likeliest(reply)
         scores = self._score(reply.likeliest)
         if scores.conflict is not None:
-            return Failure(Kind.MISCONFIGURED, excerpt(_begins(*scores.conflict)), usage=reply.usage)
+            return self._conflict(reply, *scores.conflict)
         if not any(scores.seen):
             token = excerpt(ascii(reply.likeliest[0][0]), 60)
             count = len(reply.likeliest)
             message = f"none of the labels is among the {count} likeliest tokens; the likeliest is {token}"
             return Failure(Kind.SCHEMA_MISMATCH, message, usage=reply.usage)
+        self._has_answered = True
         left = scores.values
         if self._prior is not None:
             left = [value - prior for value, prior in zip(left, self._prior, strict=True)]
@@ -136,6 +143,12 @@ class ScoreJudge:
         usage = reply.usage
         notes = () if usage is not None and usage.prompt is not None else (Note.USAGE_MISSING,)
         return Answer(self._answers[best], notes, round(math.exp(left[best] - _log_sum(left)), 6))
+
+    def _conflict(self, reply: Reply, token: str, labels: Sequence[str]) -> Failure:
+        self._conflicts += 1
+        systematic = not self._has_answered and self._conflicts >= CONFLICTS
+        kind = Kind.MISCONFIGURED if systematic else Kind.SCHEMA_MISMATCH
+        return Failure(kind, excerpt(_begins(token, labels)), usage=reply.usage)
 
     def reask(self, payload: bytes, reply: Reply, failure: Failure) -> bytes:  # noqa: ARG002 - the protocol's
         """Nothing is to be said to a model that was asked for one token."""
@@ -148,9 +161,7 @@ class ContentFreeJudge:
     schema: AnswerSchema | None = None
 
     def judge(self, reply: Reply) -> Answer | Failure:
-        if not reply.likeliest:
-            return Failure(Kind.SCHEMA_MISMATCH, "the reply holds no log-probabilities", usage=reply.usage)
-        return Answer("null")
+        return Answer("null") if reply.likeliest else _without_likeliest(reply)
 
     def reask(self, payload: bytes, reply: Reply, failure: Failure) -> bytes:  # noqa: ARG002 - the protocol's
         return payload
@@ -176,6 +187,21 @@ def _log_sum(values: Sequence[float]) -> float:
     return most + math.log(sum(math.exp(value - most) for value in values))
 
 
+def _without_likeliest(reply: Reply) -> Failure:
+    why = "the reply holds no log-probabilities"
+    if "\ufffd" in (reply.content or ""):
+        why += ": its token is half a character, for which this server gives none; let labels begin with letters"
+    return Failure(Kind.SCHEMA_MISMATCH, why, usage=reply.usage)
+
+
+def _raw(token: str) -> bytes:
+    """A token's bytes: half a character stands in it as lone surrogates."""
+    try:
+        return token.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # another lone surrogate, which the server itself has written
+        return token.encode("utf-8", "surrogatepass")
+
+
 def _refuse_equal_words(labels: Sequence[str]) -> None:
     """Every tokenizer splits at spaces: labels with an equal first word have an equal first token."""
     words: dict[str, str] = {}
@@ -188,4 +214,4 @@ def _refuse_equal_words(labels: Sequence[str]) -> None:
 
 def _begins(token: str, labels: Sequence[str]) -> str:
     named = " and ".join(ascii(label) for label in labels[:4])
-    return f"answer.labels: the token {token!a} begins {named}; {HINT}"
+    return f"answer.labels: the token {token!a} begins {named}; {HINT if token.strip() else SPACE_HINT}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
@@ -21,6 +22,11 @@ from headrace.errors import SpecError
 from headrace.values import TRANSIENT, Failure, Kind, Reply, Request, Sent
 
 _TOKENIZE_S = 10.0
+_TOKENIZE_ALL_S = 30.0
+NO_LOGPROBS = (
+    'this endpoint cannot serve answer.method = "score"; use answer.method = "generate", or a server or model that gives '
+    "log-probabilities"
+)
 
 
 class HttpEndpoint:
@@ -91,11 +97,13 @@ class HttpEndpoint:
         """
 
         async def post(url: str, body: bytes) -> Response:
-            return await self._transport.request("POST", url, self._headers, body, _TOKENIZE_S, "")
+            return await self._transport.request("POST", url, self._headers, body, _TOKENIZE_S, None)
 
+        urls = tokenizer_urls(self._address.url, self._address.suffix)
         try:
-            found = await ask_beginnings(labels, self._wire.model, tokenizer_urls(self._address.url, self._address.suffix), post)
-        except TransportError:
+            async with asyncio.timeout(_TOKENIZE_ALL_S):
+                found = await ask_beginnings(labels, self._wire.model, urls, post)
+        except (TransportError, TimeoutError):
             found = None  # whoever sends next finds out more
         if found is None:
             return None
@@ -109,9 +117,10 @@ class HttpEndpoint:
         likeliest = read_likeliest(response.body)
         if likeliest is not None:
             return replace(reply, likeliest=likeliest)
+        if _says_no_token(reply):
+            return reply
         kind = Kind.PROTOCOL if self.succeeded else Kind.MISCONFIGURED
-        message = 'the reply holds no log-probabilities; this endpoint cannot serve answer.method = "score"'
-        return Failure(kind, message, status=response.status, usage=reply.usage)
+        return Failure(kind, f"the reply holds no log-probabilities; {NO_LOGPROBS}", status=response.status, usage=reply.usage)
 
     def _without_reply(self, response: Response, headers: Mapping[str, str]) -> Reply | Failure:
         encoding = self._foreign_encoding(response)
@@ -148,7 +157,7 @@ class HttpEndpoint:
             if change is Change.SCHEMA_REFUSED:
                 return replace(failure, kind=Kind.SCHEMA_REFUSED)
             if change is Change.LOGPROBS_REFUSED:
-                return replace(failure, kind=Kind.MISCONFIGURED)
+                return replace(failure, kind=Kind.MISCONFIGURED, message=f"{failure.message.rstrip('. ')}; {NO_LOGPROBS}")
         if response.status == 401:
             return await self._renewed(failure, generation)
         return failure
@@ -217,3 +226,12 @@ class HttpEndpoint:
         if self._address.userinfo is not None:
             secrets += [self._address.userinfo, *self._address.userinfo.split(":", 1)]
         return secrets
+
+
+def _says_no_token(reply: Reply) -> bool:
+    """A reply that has no log-probabilities because it has no token of its own, which says nothing about the endpoint.
+
+    It was filtered, refused or is empty; or its token is half a character (llama.cpp keeps none of such a token).
+    """
+    filtered = (reply.finish or "").lower().startswith("content_filter")
+    return filtered or bool(reply.refusal) or not reply.content or "\ufffd" in reply.content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -40,23 +40,36 @@ def tokenizer_urls(url: str, suffix: str) -> TokenizerUrls:
 
 
 async def ask_beginnings(labels: Sequence[str], model: str, urls: TokenizerUrls, post: Post) -> Beginnings | None:
-    """The first token of " label" and of "label". None where the server does not say. Raises TransportError."""
+    """The tokens that can begin each label, behind a space and behind none. None where the server does not say.
+
+    Raises TransportError.
+    """
     found: dict[str, list[str]] = {}
-    pieces = False
+    has_pieces = False
     for label in labels:
-        tokens = []
-        for text in (f" {label}", label):
-            told = await _first(text, model, urls, post)
-            if told is None:
-                return None
-            token, pieces = told
-            tokens.append(token)
-        found[label] = list(dict.fromkeys(tokens))
-    return Beginnings(found, 100 if pieces else 20)
+        text = label.strip()
+        spaced = await _first_tokens(f" {text}", model, urls, post)
+        plain = await _first_tokens(text, model, urls, post) if spaced is not None else None
+        if spaced is None or plain is None:
+            return None
+        has_pieces = plain.has_pieces
+        tokens = [spaced.texts[0], plain.texts[0]]
+        if plain.texts[0].startswith(" "):  # this tokenizer puts a space before every text, also before the one that has one
+            tokens = [plain.texts[0], plain.texts[0][1:] or "".join(plain.texts[1:])]
+        found[label] = list(dict.fromkeys(filter(None, tokens)))
+    return Beginnings(found, 100 if has_pieces else 20)
 
 
-async def _first(text: str, model: str, urls: TokenizerUrls, post: Post) -> tuple[str, bool] | None:
-    """The first token's text, and whether the server speaks as llama.cpp does (which bounds no list of tokens)."""
+class _Tokens(NamedTuple):
+    """A text's first tokens as text, one or two. `has_pieces`: the server speaks as llama.cpp does, which bounds no list of
+    likeliest tokens.
+    """
+
+    texts: list[str]
+    has_pieces: bool
+
+
+async def _first_tokens(text: str, model: str, urls: TokenizerUrls, post: Post) -> _Tokens | None:
     # llama.cpp reads the first three, vLLM and SGLang the others.
     asked = {"content": text, "with_pieces": True, "add_special": False}
     body = {**asked, "model": model, "prompt": text, "add_special_tokens": False}
@@ -64,20 +77,21 @@ async def _first(text: str, model: str, urls: TokenizerUrls, post: Post) -> tupl
     if not tokens or len(tokens) > _MOST_PIECES:
         return None
     if isinstance(tokens[0], dict):
-        piece = tokens[0].get("piece")
-        if isinstance(piece, list):
-            return _decoded(piece), True
-        return (piece, True) if isinstance(piece, str) and piece else None
+        pieces = [_piece(token) for token in tokens[:2]]
+        return _Tokens(pieces, has_pieces=True) if pieces[0] else None
     if type(tokens[0]) is not int:
         return None
-    reply = await post(urls.join, canon.encode({"model": model, "tokens": tokens[:1]}))
-    joined = _object_in(reply).get("prompt", _object_in(reply).get("text"))
-    return (joined, False) if isinstance(joined, str) and joined and joined in text else None
+    reply = _object_in(await post(urls.join, canon.encode({"model": model, "tokens": tokens[:1]})))
+    joined = reply.get("prompt", reply.get("text"))
+    return _Tokens([joined], has_pieces=False) if isinstance(joined, str) and joined and joined in text else None
 
 
-def _decoded(piece: list[Any]) -> str:
-    """A piece that is no UTF-8 comes as its bytes."""
-    return bytes(byte for byte in piece if type(byte) is int and 0 <= byte < 256).decode("utf-8", "surrogateescape")
+def _piece(token: Any) -> str:
+    """A token's text, which comes as its bytes where it is no UTF-8; empty where there is none."""
+    piece = token.get("piece") if isinstance(token, dict) else None
+    if isinstance(piece, list):
+        return bytes(byte for byte in piece if type(byte) is int and 0 <= byte < 256).decode("utf-8", "surrogateescape")
+    return piece if isinstance(piece, str) else ""
 
 
 def _object_in(response: Response) -> dict[str, Any]:

@@ -70,8 +70,8 @@ WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
 -- pending_of_kind: units of the run's own kinds that are to be sent
 SELECT seq, hash, n, config, ask, spent, age FROM unit WHERE kind = ? AND state = 0 AND seq > ? ORDER BY seq;
 
--- failed_of_kind: units of one of the run's own kinds that came to nothing
-SELECT seq FROM unit WHERE kind = ? AND state IN (3, 4) ORDER BY seq;
+-- failed_of_kind: units of one of the run's own kinds that came to nothing, and why
+SELECT seq, error FROM unit WHERE kind = ? AND state IN (3, 4) ORDER BY seq;
 
 -- of_kind: units of one of the run's own kinds, and their replies' log-probabilities
 SELECT unit.hash, unit.state, score.likeliest FROM unit LEFT JOIN score ON score.attempt = unit.attempt

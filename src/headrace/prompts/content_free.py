@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self
 
 from headrace.errors import RecordError, SpecError
 from headrace.prompts.render import PromptRenderer
 from headrace.values import Piece
 
 FILLINGS = ("N/A", "[MASK]", "")  # those of Zhao et al. 2021
+_METHODS = frozenset(name for name in dir(str) if not name.startswith("_"))
+_UNCALLED = frozenset({"format", "format_map"})  # the sandbox guards these; as names of data they are the more usual thing
 
 
 class Filling(str):
-    """A text that stands for every field, and for whatever a template looks up in it."""
+    """A text that stands for every field, and for whatever a template looks up in it: an entry, a list's only element."""
 
     __slots__ = ()
 
-    def __getitem__(self, key: SupportsIndex | slice | str) -> Self | str:
-        return self if isinstance(key, str) else super().__getitem__(key)
+    def __getattribute__(self, name: str) -> Any:
+        """`doc.title` may be a field of an object or a method of a text: what comes serves as both."""
+        return _Named(self, name) if name in _METHODS else super().__getattribute__(name)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return str.__getitem__(self, key)
+        return _Named(self, key) if isinstance(key, str) else Filling(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """A list of it is a list of one."""
-        return iter([str(self)])
+        return iter([Filling(self)])
+
+
+class _Named(Filling):
+    """What stands under a name: the text again, and called, what the method of that name gives."""
+
+    __slots__ = ("called",)
+    called: str
+
+    def __new__(cls, text: str, name: str) -> Self:
+        self = super().__new__(cls, text)
+        self.called = name
+        return self
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        text, name = Filling(self), self.called
+        of_objects = {"get": text, "items": [(text, text)], "keys": [text], "values": [text]}
+        if name in of_objects:
+            return of_objects[name]
+        if name not in _METHODS - _UNCALLED:
+            raise TypeError(f"{name[:40]!r} is no method of a text")
+        return getattr(str, name)(str(text), *given, **named)
 
 
 def content_free_payloads(renderer: PromptRenderer) -> list[bytes]:
@@ -37,5 +65,7 @@ def content_free_payloads(renderer: PromptRenderer) -> list[bytes]:
             renderer.render(Piece(-1, n, {name: Filling(text) for name in renderer.fields})) for n, text in enumerate(FILLINGS)
         ]
     except RecordError as error:
-        message = f"answer.calibrate: the prompt cannot be rendered with a text in place of each field: {error}"
+        message = (
+            f"answer.calibrate asks the prompt with a text in place of each field too, and it cannot be rendered so: {error}"
+        )
         raise SpecError(message, key="answer.calibrate") from error

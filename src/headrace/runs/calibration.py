@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from headrace.answers.score import ContentFreeJudge, LabelScorer, content_free
-from headrace.ledger.reader import LedgerReader
+from headrace.ledger.reader import LedgerReader, as_text
 from headrace.ledger.writer import SqliteLedger
 from headrace.prompts.content_free import content_free_payloads
 from headrace.protocols import Batch
@@ -12,10 +14,29 @@ from headrace.runs.reuse import Reuse
 from headrace.values import Intaken, State, Unit, UnitKind
 
 KIND = UnitKind.CALIBRATE
-NO_CALIBRATION = (
-    "the prompt without content was not answered with log-probabilities; see `headrace failures`, or leave out answer.calibrate"
-)
 _SALT = b"calibrate"  # a record that says just "N/A" is a unit of its own
+
+
+class Prior(NamedTuple):
+    """The labels' logarithms of probability without content, None where none is known; from how many prompts of how many;
+    and whether any label was seen there at all.
+    """
+
+    values: list[float] | None
+    answered: int
+    asked: int
+    is_seen: bool
+
+    @property
+    def warning(self) -> str | None:
+        """What people should know of it."""
+        if self.answered < self.asked:
+            return (
+                f"answer.calibrate rests on {self.answered} of {self.asked} prompts without content; the others came to nothing."
+            )
+        if not self.is_seen:
+            return "answer.calibrate changes nothing: without content no label is among the likeliest tokens."
+        return None
 
 
 class CalibrationIntake:
@@ -64,17 +85,22 @@ class CalibrationIntake:
             if unit.hash in self._payloads
         ]  # fmt: skip
 
-    def prior(self, scorer: LabelScorer) -> list[float] | None:
-        """The labels' logarithms of probability without content, out of what the ledger holds; None where it holds nothing."""
+    def prior(self, scorer: LabelScorer) -> Prior:
+        """What the ledger holds of the prompt without content."""
         found = [
             stored.likeliest for stored in self._reader.of_kind(KIND)
             if stored.hash in self._payloads and stored.state is State.DONE and stored.likeliest
         ]  # fmt: skip
-        return content_free([scorer(likeliest) for likeliest in found]) if found else None
+        scores = [scorer(likeliest) for likeliest in found]
+        return Prior(
+            content_free(scores) if scores else None, len(found), len(self._payloads), any(any(one.seen) for one in scores)
+        )
 
 
-def reopen(ledger: SqliteLedger, reader: LedgerReader) -> None:
-    """Calibration units that came to nothing are asked again by the next command."""
+def reopen(ledger: SqliteLedger, reader: LedgerReader) -> str:
+    """Calibration units that came to nothing are asked again by the next command; returns why the first of them did."""
+    failed = reader.all("failed_of_kind", (int(KIND),))
     batch = Batch()
-    batch.reopened = [seq for (seq,) in reader.all("failed_of_kind", (int(KIND),))]
+    batch.reopened = [seq for seq, _ in failed]
     ledger.commit(batch)
+    return as_text(failed[0][1]) or "" if failed else ""

@@ -6,6 +6,7 @@ from headrace.answers.judge import AnswerJudge
 from headrace.answers.score import ScoreJudge, scorer_of
 from headrace.canon import UnitHasher
 from headrace.prompts.body import BodyTemplate
+from headrace.prompts.content_free import content_free_payloads
 from headrace.prompts.render import PromptRenderer
 from headrace.prompts.where import compile_where
 from headrace.runs.intake import Making, whole
@@ -16,6 +17,8 @@ from headrace.spec import JobSpec, amount
 def making_of(spec: JobSpec) -> Making:
     """Compile a job's templates, schema and filter. Raises SpecError."""
     renderer = PromptRenderer(spec)
+    if spec.answer.calibrate:
+        content_free_payloads(renderer)  # refused here, before anything is sent or written
     slicer = whole
     if spec.slice.truncate is not None:
         slicer = Truncator(amount(spec.slice.truncate)[1], renderer.fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from headrace.ledger.writer import SqliteLedger
 from headrace.policy.window import AUTO_START
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
-from headrace.runs.calibration import NO_CALIBRATION, CalibrationIntake, reopen
+from headrace.runs.calibration import CalibrationIntake, reopen
 from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
@@ -112,10 +113,12 @@ class Run:
         self.folder = folder
         self.observers = observers
         self.is_new = is_new
+        self.began = 0.0
         self.clock = WallClock()
 
     async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
         """Open the ledger, settle what is open, write the output, say how it ended."""
+        self.began = asyncio.get_running_loop().time()
         if self.is_new:
             self._archive({})
         ledger = SqliteLedger(self.folder.ledger)
@@ -182,10 +185,11 @@ class Run:
                 if ending.reason is not None:
                     return ending
             prior = intake.prior(scorer)
-            if prior is None:
-                reopen(asked.ledger, reader)
-                return Ending("misconfigured", f"{asked.endpoint.name}: {NO_CALIBRATION}", 4)
-            self.making = replace(self.making, judge=ScoreJudge(scorer, prior))
+            if prior.values is None:
+                why = f"the prompt without content, which answer.calibrate needs, came to nothing: {reopen(asked.ledger, reader)}"
+                return Ending("misconfigured", f"{asked.endpoint.name}: {why}", 4)
+            self.warn(prior.warning)
+            self.making = replace(self.making, judge=ScoreJudge(scorer, prior.values))
             return Ending()
         finally:
             reader.close()
@@ -196,13 +200,20 @@ class Run:
             endpoint=asked.endpoint, judge=judge, intake=intake, ledger=asked.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, endpoint_number=asked.number, observers=observers,
         )  # fmt: skip
-        engine = LiveEngine(asked.knobs, parts, start)
+        engine = LiveEngine(self._what_is_left(asked.knobs), parts, start)
         try:
             with handled(engine.interrupt):
                 return await engine.run()
         finally:
             reading.close()
             writing.close()
+
+    def _what_is_left(self, knobs: Knobs) -> Knobs:
+        """`limits.run_deadline` counts from the command's start: calibration spends of it too."""
+        if knobs.run_deadline_s is None:
+            return knobs
+        spent_s = asyncio.get_running_loop().time() - self.began
+        return replace(knobs, run_deadline_s=max(0.0, knobs.run_deadline_s - spent_s))
 
     # -- the end
 

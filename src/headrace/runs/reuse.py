@@ -11,7 +11,7 @@ import numpy as np
 from headrace.canon import HASH_BYTES
 from headrace.ledger.reader import LedgerReader, as_likeliest, as_text
 from headrace.protocols import Judge
-from headrace.values import Answer, Attempt, Origin, Outcome, Reply, State, Unit, Usage
+from headrace.values import Answer, Attempt, Origin, Outcome, Reply, State, Unit, UnitKind, Usage
 
 _CUT = frozenset({"length", "max_tokens"})
 
@@ -32,7 +32,7 @@ class Reuse:
         self._max_tokens = {
             stored.number: stored.content["model"].get("max_tokens") == max_tokens for stored in self._reader.configs()
         }
-        self.taken = 0
+        self.taken = 0  # answers of the job itself
         blob = b"".join(self._reader.hashes())
         prefixes = np.frombuffer(blob, dtype=np.uint64)[::2]
         self._order = np.argsort(prefixes, kind="stable").astype(np.uint32)
@@ -53,7 +53,7 @@ class Reuse:
                 if outcome is not None:
                     found.append(outcome)
                     break
-        self.taken += len(found)
+        self.taken += len(found) if units[0].kind is UnitKind.ASK else 0
         return found
 
     def _take(self, unit: Unit, seq: int, judge: Judge) -> Outcome | None:

@@ -126,7 +126,7 @@ def _items(reader: LedgerReader, units: _Units) -> dict[str, int]:
 def _configurations(reader: LedgerReader, units: _Units) -> list[dict[str, int]]:
     """How many answers came from which configuration."""
     configs = reader.all("config_numbers")
-    found = [(configs[0][0], units.done)] if len(configs) == 1 and units.done else reader.all("answers_by_config")
+    found = [(configs[0][0], units.answered)] if len(configs) == 1 and units.answered else reader.all("answers_by_config")
     return [{"config": config, "done": count} for config, count in found]
 
 

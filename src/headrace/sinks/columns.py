@@ -10,7 +10,6 @@ from headrace.protocols import Row
 from headrace.sinks.cells import CellKind, cells, kind
 
 MOST_COLUMNS = 10_000
-_NOTES = "answer_notes"
 
 
 class ColumnType(Enum):
@@ -21,6 +20,9 @@ class ColumnType(Enum):
     DOUBLE = "double"
     STRING = "string"
     STRINGS = "list of strings"
+
+
+_OURS = {"answer_notes": ColumnType.STRINGS, "answer_confidence": ColumnType.DOUBLE}
 
 
 def infer(rows: Iterable[Row]) -> dict[str, ColumnType]:
@@ -46,8 +48,8 @@ def infer(rows: Iterable[Row]) -> dict[str, ColumnType]:
 
 
 def default_type(name: str) -> ColumnType:
-    """The type of a column of which no value is known: text, but for our notes, which are always a list."""
-    return ColumnType.STRINGS if name.rstrip("_") == _NOTES else ColumnType.STRING
+    """The type of a column of which no value is known: text, but for ours that always hold a list, or a number."""
+    return _OURS.get(name.rstrip("_"), ColumnType.STRING)
 
 
 def too_many_columns(count: int) -> OutputError:

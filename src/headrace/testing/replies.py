@@ -69,15 +69,15 @@ def draw(laws: Laws, prompt: Prompt, schema: Any = None, max_tokens: int | None 
 
 
 def likeliest(laws: Laws, prompt: Prompt, count: int, *, spaced: bool) -> list[tuple[str, float]]:
-    """The `count` likeliest first tokens with the logarithms of their probabilities; each label is one token.
+    """The `count` likeliest first tokens with the logarithms of their probabilities; each label's first word is one token.
 
     The label that would be said has the most, the others share the rest by hash, and so do a few words that are no labels.
     `spaced`: tokens begin with a space, as after a prompt of text. Raises UnansweredError.
     """
-    said = _said(laws, prompt, None).split() or [""]
-    words = dict.fromkeys([said[0], *_known_labels(laws), *_FILLERS])
+    said = _first_word(_said(laws, prompt, None))
+    words = dict.fromkeys([said, *map(_first_word, _known_labels(laws)), *_FILLERS])
     weights = {word: 0.2 + share(laws.seed, "weight", prompt.key + word.encode("utf-8", "surrogatepass")) for word in words}
-    weights[said[0]] = sum(weights.values())
+    weights[said] = sum(weights.values())
     whole = sum(weights.values())
     ranked = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
     return [(f" {word}" if spaced else word, round(math.log(weight / whole), 6)) for word, weight in ranked]
@@ -112,6 +112,11 @@ def _by_schema(laws: Laws, prompt: Prompt, schema: Any, label: str | None) -> st
         reason = str(error) if isinstance(error, NoInstanceError) else "its keywords are beyond a simulated answer"
         raise UnansweredError(f"no answer can be made by this schema: {reason}") from None
     return canon.encode(made).decode()
+
+
+def _first_word(text: str) -> str:
+    words = text.split(maxsplit=1)
+    return words[0] if words else ""
 
 
 def _known_labels(laws: Laws) -> list[str]:

@@ -12,7 +12,7 @@ from typing import cast
 import orjson
 
 from headrace.testing.sim.bodies import Plan, events
-from headrace.testing.sim.service import Service
+from headrace.testing.sim.service import UNCOUNTED, Service
 from headrace.testing.sim.wire import CONTINUE, JSON, HttpRequest, Parser, WireError, response
 
 MAX_AHEAD = 1_000_000
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, request: HttpRequest) -> None:
         self._keep = request.keep_alive
-        if request.method == "POST" and request.path != "/stats/reset":
+        if request.method == "POST" and request.path not in UNCOUNTED:
             self._stats.began()
             self._busy = True
             self._plan = plan = self._service.plan(request)

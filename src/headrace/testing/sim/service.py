@@ -19,6 +19,7 @@ from headrace.testing.sim.stats import Stats
 from headrace.testing.sim.wire import HttpRequest
 
 ROUTES = {"/v1/chat/completions": True, "/v1/completions": False}
+UNCOUNTED = frozenset({"/stats/reset", "/tokenize", "/detokenize"})  # POSTs that ask for no answer; no tokenizer is served
 
 
 class Service:
