@@ -95,8 +95,9 @@ class LabelScorer:
         for place, label in enumerate(self.labels):
             tokens = [token for token, places in owners.items() if place in places]
             if not any(len(owners[token]) == 1 for token in tokens):
-                others = sorted({self.labels[other] for token in tokens for other in owners[token]} - {label})
-                raise SpecError(_begins(tokens[0] if tokens else label, [label, *others]), key="answer.labels", allowed=HINT)
+                token = next((token for token in tokens if token.strip()), label if not tokens else tokens[0])
+                others = [self.labels[other] for other in sorted(owners.get(token, ())) if other != place]
+                raise SpecError(_begins(token, [label, *others]), key="answer.labels", allowed=HINT)
 
 
 class ScoreJudge:
@@ -122,7 +123,7 @@ class ScoreJudge:
 
     def judge(self, reply: Reply) -> Answer | Failure:
         """The label that is left most probable, or why there is none. The answer's length is no matter: one token was asked."""
-        if (reply.finish or "").startswith("content_filter"):
+        if (reply.finish or "").lower().startswith("content_filter"):
             return Failure(Kind.CONTENT_FILTER, "the endpoint's content filter cut the answer", usage=reply.usage)
         if not reply.likeliest:
             return _without_likeliest(reply)
@@ -188,6 +189,8 @@ def _log_sum(values: Sequence[float]) -> float:
 
 
 def _without_likeliest(reply: Reply) -> Failure:
+    if reply.refusal:
+        return Failure(Kind.REFUSAL, excerpt(f"the model refused: {reply.refusal}"), usage=reply.usage)
     why = "the reply holds no log-probabilities"
     if "\ufffd" in (reply.content or ""):
         why += ": its token is half a character, for which this server gives none; let labels begin with letters"
@@ -213,5 +216,5 @@ def _refuse_equal_words(labels: Sequence[str]) -> None:
 
 
 def _begins(token: str, labels: Sequence[str]) -> str:
-    named = " and ".join(ascii(label) for label in labels[:4])
-    return f"answer.labels: the token {token!a} begins {named}; {HINT if token.strip() else SPACE_HINT}"
+    named = " and ".join(excerpt(ascii(label), 40) for label in labels[:3])
+    return f"answer.labels: the token {excerpt(ascii(token), 30)} begins {named}; {HINT if token.strip() else SPACE_HINT}"
