@@ -77,9 +77,13 @@ class LabelScorer:
         """Which labels each token begins, told by its bytes alone; of several that begin a label the longest counts."""
         raws = {token: _raw(token) for token, _ in likeliest}
         texts = {token: raw.removeprefix(b" ") for token, raw in raws.items()}
+        alike_at: dict[bytes, list[str]] = {}  # tokens by their first byte: few can begin a label at all
+        for token, text in texts.items():
+            if text:
+                alike_at.setdefault(text[:1], []).append(token)
         owners: dict[str, set[int]] = {}
         for label in self._texts:
-            beginnings = [token for token, text in texts.items() if text and label.startswith(text)]
+            beginnings = [token for token in alike_at.get(label[:1], ()) if label.startswith(texts[token])]
             for spaced in (True, False):
                 same = [token for token in beginnings if raws[token].startswith(b" ") is spaced]
                 if same:

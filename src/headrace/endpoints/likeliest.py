@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from headrace.endpoints.envelopes import parse
 
 Likeliest = list[tuple[str, float]]
 _LEAST = -1000.0  # what is no more is no probability in any float; some servers write -9999 for none at all
+_INFINITE = float("inf")
 _ESCAPED = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)")
 
 
@@ -19,20 +23,73 @@ def read_likeliest(body: bytes) -> Likeliest | None:
     object (completions) and llama.cpp's own `completion_probabilities[0].top_logprobs`. Tokens without any probability are
     left out; no logarithm is above 0. Never raises.
     """
+    found = _read_fast(body)
+    if found is None:
+        found = _read_slowly(body)
+    found.sort(key=lambda pair: -pair[1])
+    return found or None
+
+
+# What the fast path takes: the forms in use, without a fault in them.
+class _Entry(Struct, gc=False):
+    token: str
+    logprob: float
+    bytes: list[int] | None = None
+
+
+class _Place(Struct, gc=False):
+    top_logprobs: list[_Entry]
+
+
+class _Logprobs(Struct, gc=False):
+    content: list[_Place] | None = None
+    top_logprobs: list[dict[str, float]] | None = None
+
+
+class _Choice(Struct, gc=False):
+    logprobs: _Logprobs
+
+
+class _Body(Struct, gc=False):
+    choices: list[_Choice]
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def _read_fast(body: bytes) -> Likeliest | None:
+    """None where the body is not just as documented."""
+    try:
+        logprobs = _decode(body).choices[0].logprobs
+    except (msgspec.MsgspecError, RecursionError, ValueError, IndexError):
+        return None
+    if logprobs.content:
+        entries = logprobs.content[0].top_logprobs
+        return [(_text_of(one), min(one.logprob, 0.0)) for one in entries if _LEAST < one.logprob < _INFINITE] or None
+    if logprobs.top_logprobs:
+        found = logprobs.top_logprobs[0].items()
+        return [(_unescaped(token), min(value, 0.0)) for token, value in found if _LEAST < value < _INFINITE]
+    return None
+
+
+def _text_of(entry: _Entry) -> str:
+    """Most tokens are ASCII, and their bytes say nothing more."""
+    token, raw = entry.token, entry.bytes
+    if not raw or (len(raw) == len(token) and token.isascii()):
+        return token
+    return _from_bytes(raw) or token
+
+
+def _read_slowly(body: bytes) -> Likeliest:
     value = parse(body)
     if not isinstance(value, dict):
-        return None
+        return []
     choices = value.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else value
     if not isinstance(choice, dict):
-        return None
+        return []
     logprobs = choice.get("logprobs")
-    if isinstance(logprobs, dict):
-        found = _entries(logprobs)
-    else:
-        found = _inside(value.get("completion_probabilities"))
-    found.sort(key=lambda pair: -pair[1])
-    return found or None
+    return _entries(logprobs) if isinstance(logprobs, dict) else _inside(value.get("completion_probabilities"))
 
 
 def _entries(logprobs: dict[str, Any]) -> Likeliest:
@@ -65,11 +122,16 @@ def _tokens(entries: Any) -> Likeliest:
 
 
 def _text(entry: dict[str, Any]) -> str | None:
-    """A token's text. Its bytes are exact where the text cannot be: half a character is no UTF-8."""
     raw, token = entry.get("bytes"), entry.get("token")
-    if isinstance(raw, list) and raw and all(type(byte) is int and 0 <= byte < 256 for byte in raw):
-        return bytes(raw).decode("utf-8", "surrogateescape")
-    return token if isinstance(token, str) else None
+    found = _from_bytes(raw) if isinstance(raw, list) else None
+    return found or (token if isinstance(token, str) else None)
+
+
+def _from_bytes(raw: list[Any]) -> str | None:
+    """A token's bytes are exact where its text cannot be: half a character is no UTF-8. None where they are no bytes."""
+    if not all(type(byte) is int and 0 <= byte < 256 for byte in raw):
+        return None
+    return bytes(raw).decode("utf-8", "surrogateescape")
 
 
 def _unescaped(token: str) -> str:
@@ -80,4 +142,4 @@ def _unescaped(token: str) -> str:
 
 def _is_logarithm(value: Any) -> bool:
     """NaN compares as false; an integer may be larger than any float."""
-    return type(value) in (float, int) and _LEAST < value < float("inf")
+    return type(value) in (float, int) and _LEAST < value < _INFINITE

@@ -87,7 +87,8 @@ class LiveEngine:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
                 self.feed.on_window(self.lane.window.limit)
                 if (ending := self._start_ending) is not None and ending.reason is not None:
-                    self.stop(ending.reason, ending.message or ending.reason, ending.exit_code)
+                    patience_s = self.knobs.drain_s if ending.reason == "interrupted" else None
+                    self.stop(ending.reason, ending.message or ending.reason, ending.exit_code, reading_s=patience_s)
                 await self._finished.wait()
                 watching.cancel()
         finally:

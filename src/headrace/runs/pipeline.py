@@ -33,7 +33,7 @@ from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
-from headrace.runs.signals import handled
+from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.status import status
 from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, slots_of
 from headrace.sources.open import OpenedSource, open_source
@@ -170,7 +170,10 @@ class Run:
     async def _prepare_scores(self, asked: Asked, reuse: Reuse | None) -> Ending:
         """Learn which tokens begin the labels and, with `calibrate`, what the prompt without content prefers."""
         answer = self.job.spec.answer
-        scorer = scorer_of(self.job.spec, await asked.endpoint.ask_beginnings(answer.labels or ()))
+        beginnings, signalled = await unless_signalled(asked.endpoint.ask_beginnings(answer.labels or ()))
+        if signalled is not None:
+            return Ending("interrupted", "interrupted", signalled)
+        scorer = scorer_of(self.job.spec, beginnings)
         self.making = replace(self.making, judge=ScoreJudge(scorer))
         if not answer.calibrate:
             return Ending()

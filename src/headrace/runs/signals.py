@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -27,3 +29,21 @@ def handled(interrupt: Callable[[int], None]) -> Iterator[None]:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+async def unless_signalled(work: Coroutine[Any, Any, T]) -> tuple[T | None, int | None]:
+    """What the work gives, or the exit code of the signal that ended it."""
+    doing = asyncio.ensure_future(work)
+    codes: list[int] = []
+
+    def stop(exit_code: int) -> None:
+        codes.append(exit_code)
+        doing.cancel()
+
+    with handled(stop):
+        try:
+            return await doing, None
+        except asyncio.CancelledError:
+            if not codes:
+                raise
+            return None, codes[0]

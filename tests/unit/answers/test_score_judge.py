@@ -178,7 +178,7 @@ def test_calibrated_is_divided_by_the_prior_and_normalised() -> None:
     assert answer(judged) == ('"yes"', round(parts[0] / sum(parts), 6))
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.floats(-40, 0), min_size=3, max_size=3), min_size=1, max_size=3))
 def test_the_prior_sums_to_one(values: list[list[float]]) -> None:
     found = content_free([LabelScores(each, [True] * 3) for each in values])
@@ -205,14 +205,14 @@ def alike(one: Answer | Failure, other: Answer | Failure) -> bool:
     return abs(one.confidence - other.confidence) <= 2e-6
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(LIKELIEST, PRIORS)
 def test_a_confidence_is_between_none_and_all(likeliest: list[tuple[str, float]], prior: list[float] | None) -> None:
     found = judged_by(likeliest, prior)
     assert isinstance(found, Failure) or (found.confidence is not None and 0 <= found.confidence <= 1)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(LIKELIEST, st.floats(-30, 0), PRIORS)
 def test_a_constant_added_to_all_changes_nothing(
     likeliest: list[tuple[str, float]], constant: float, prior: list[float] | None
@@ -221,20 +221,20 @@ def test_a_constant_added_to_all_changes_nothing(
     assert alike(judged_by(likeliest, prior), judged_by(moved, prior))
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(LIKELIEST, st.floats(-30, 0))
 def test_a_uniform_prior_changes_nothing(likeliest: list[tuple[str, float]], level: float) -> None:
     assert alike(judged_by(likeliest), judged_by(likeliest, [level] * 3))
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(LIKELIEST, PRIORS, st.randoms(use_true_random=False))
 def test_the_order_of_the_tokens_changes_nothing(likeliest: list[tuple[str, float]], prior: Any, rng: Any) -> None:
     mixed = rng.sample(likeliest, len(likeliest))
     assert alike(judged_by(likeliest, prior), judged_by(mixed, prior))
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(LIKELIEST, PRIORS)
 def test_only_a_label_that_was_seen_is_an_answer(likeliest: list[tuple[str, float]], prior: list[float] | None) -> None:
     found = judged_by(likeliest, prior)

@@ -155,7 +155,7 @@ TOKENS = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(TOKENS, st.permutations(range(12)))
 def test_the_order_of_the_tokens_changes_nothing(tokens: list[tuple[str, float]], order: list[int]) -> None:
     scorer = LabelScorer(["web", "games", "gas"])
@@ -165,7 +165,7 @@ def test_the_order_of_the_tokens_changes_nothing(tokens: list[tuple[str, float]]
     assert one.values == pytest.approx(other.values)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(TOKENS, st.sampled_from([None, {"web": ["web"], "games": [" games", "g"], "gas": ["ga", "g"]}]))
 def test_no_score_is_below_the_least_token_or_above_certainty(
     tokens: list[tuple[str, float]], first: dict[str, list[str]] | None

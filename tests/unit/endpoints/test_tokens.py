@@ -130,7 +130,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(JSON)
 def test_whatever_a_server_says_there_is_text_or_nothing(value: Any) -> None:
     for said in (value, {"tokens": value}, {"tokens": [{"piece": value}]}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 
 from headrace.testing.laws import Laws
-from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
+from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
 
 CHAT = Prompt.of_messages(
     [
@@ -113,3 +114,24 @@ def test_a_schema_beyond_simulation_is_refused_and_nothing_is_fetched():
 def test_lone_surrogates_are_counted_and_echoed():
     prompt = Prompt.of_text("a\ud800b")
     assert draw(Laws(), prompt).content == "a\ud800b"
+
+
+def test_the_likeliest_token_is_the_first_word_of_what_would_be_said():
+    laws = Laws(answer="label", labels=("new york", "los angeles", "rome"))
+    for prompt in prompts(50):
+        found = likeliest(laws, prompt, 20, spaced=False)
+        assert found[0][0] == draw(laws, prompt).content.split()[0]
+        assert {"new", "los", "rome"} <= {token for token, _ in found}
+        assert found == sorted(found, key=lambda pair: -pair[1])
+        assert sum(math.exp(value) for _, value in found) == pytest.approx(1, abs=1e-4)
+
+
+def test_as_many_likeliest_tokens_as_asked_the_same_for_the_same_prompt():
+    laws = Laws(answer="label", labels=("red", "green"))
+    assert [len(likeliest(laws, CHAT, count, spaced=True)) for count in (1, 5, 100)] == [1, 5, 8]
+    assert likeliest(laws, CHAT, 5, spaced=True) == likeliest(laws, CHAT, 5, spaced=True)
+    assert all(token.startswith(" ") for token, _ in likeliest(laws, CHAT, 5, spaced=True))
+
+
+def test_an_answer_without_a_word_has_likeliest_tokens_too():
+    assert likeliest(Laws(), Prompt.of_text(""), 3, spaced=False)[0][0] == ""

@@ -90,3 +90,27 @@ def test_resetting_the_counts_keeps_what_is_open():
     stats.requests = 9
     stats.reset()
     assert (stats.requests, stats.sockets, stats.sockets_peak, stats.in_flight, stats.in_flight_peak) == (0, 1, 1, 1, 1)
+
+
+def scored(path: str, **asked: Any) -> HttpRequest:
+    chat = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": "hi"}
+    return post(orjson.dumps({**chat, "max_tokens": 1, **asked}), path)
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [("/v1/chat/completions", {"logprobs": True, "top_logprobs": 5}), ("/v1/completions", {"logprobs": 5})],
+    ids=["chat", "completions"],
+)
+@pytest.mark.parametrize(("most", "status"), [(20, 200), (5, 200), (4, 400), (0, 400)])
+def test_no_more_likeliest_tokens_than_the_option_allows(path: str, asked: dict[str, Any], most: int, status: int):
+    plan = service(answer="label", labels=("red", "green"), logprobs=most).plan(scored(path, **asked))
+    assert plan.status == status
+    assert len(plan.likeliest) == (5 if status == 200 else 0)
+    assert (b"logprobs" in plan.body) is (status == 400)
+
+
+@pytest.mark.parametrize("asked", [{}, {"logprobs": False, "top_logprobs": 5}, {"logprobs": None}])
+def test_who_asks_for_no_likeliest_tokens_gets_none(asked: dict[str, Any]):
+    plan = service(answer="label", labels=("red",), logprobs=0).plan(scored("/v1/chat/completions", **asked))
+    assert (plan.status, len(plan.likeliest)) == (200, 0)
