@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup example test lint format bench docs clean
+.PHONY: setup example test test-servers lint format bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -20,6 +20,10 @@ example: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+# Real llama.cpp, vLLM and SGLang on the CPU, installed into .venvs/ (5 GB, minutes). SERVERS=vllm drives one alone.
+test-servers: setup
+	$(BIN)/python scripts/drive_servers.py $(SERVERS)
 
 lint: setup
 	$(BIN)/ruff check .

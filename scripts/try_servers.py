@@ -215,10 +215,12 @@ class Trial:
     def __init__(self, kind: Kind, server: Server, tap: Tap, work: Path, records: list[dict[str, str]]) -> None:
         self.kind, self.server, self.tap, self.work, self.records = kind, server, tap, work, records
         self.failed: list[str] = []
+        self.report: dict[str, dict[str, Any]] = {}
         self._scenario = ""
 
     def begin(self, name: str) -> None:
         self._scenario = name
+        self.report[name] = {"checks": 0, "failed": 0, "seconds": 0.0}
         self.tap.reset(name)
 
     def job(self, count: int, **settings: Any) -> Job:
@@ -229,7 +231,9 @@ class Trial:
 
     def check(self, what: str, ok: object, shown: object = "") -> None:
         print(f"  {'ok  ' if ok else 'FAIL'} {what}{f': {shown}' if shown != '' else ''}", flush=True)
+        self.report[self._scenario]["checks"] += 1
         if not ok:
+            self.report[self._scenario]["failed"] += 1
             self.failed.append(f"{self._scenario}: {what}: {shown}")
 
     def check_whole(self, job: Job, status: dict[str, Any], exits: Sequence[int] = (0, 3)) -> None:
@@ -259,6 +263,7 @@ async def plain(trial: Trial) -> None:
     status = await job.run()
     trial.check_whole(job, status)
     print(f"       {len(job.records)} records in {time.monotonic() - began:.0f} s; {json.dumps(status['tokens'])}")
+    trial.report["plain"]["items_per_minute"] = status["rate"]["items_per_minute"]
     trial.check("tokens are known", status["tokens"]["unknown_requests"] == 0 and status["tokens"]["prompt"] > 0)
     again = await job.run()
     trial.check(
@@ -440,6 +445,11 @@ def _stored(job: Job) -> bytes:
     return b"".join(path.read_bytes() for path in job.folder.rglob("*") if path.is_file())
 
 
+def _report(path: str | None, trial: Trial) -> None:
+    if path is not None:
+        Path(path).write_text(json.dumps(trial.report))
+
+
 async def _try(options: argparse.Namespace, work: Path, records: list[dict[str, str]]) -> int:
     server = Server(options.command, work / "server.log")
     chosen = {scenario.__name__: scenario for scenario in SCENARIOS}
@@ -451,9 +461,12 @@ async def _try(options: argparse.Namespace, work: Path, records: list[dict[str, 
             for name in names:
                 print(f"{name}: {chosen[name].__doc__}", flush=True)
                 trial.begin(name)
+                began = time.monotonic()
                 await chosen[name](trial)
+                trial.report[name]["seconds"] = round(time.monotonic() - began, 1)
         finally:
             await server.end()
+            _report(options.report, trial)
     print("\n".join(["", f"{len(trial.failed)} checks failed", *trial.failed]))
     return 1 if trial.failed else 0
 
@@ -465,6 +478,7 @@ def main() -> int:
     parser.add_argument("--work", required=True, help="a new folder")
     parser.add_argument("--records", type=int, default=300, help="how many records the whole runs take")
     parser.add_argument("--only", help="some scenarios, by name")
+    parser.add_argument("--report", help="writes checks, failures and seconds of each scenario there, as JSON")
     parser.add_argument("command", nargs="+", help="starts the server; {port} is replaced")
     options = parser.parse_args()
     work = Path(options.work).resolve()
