@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from headrace.cli import app
-from headrace.cli import export as export_module
-from headrace.cli import failures as failures_module
-from headrace.cli import runs as runs_module
-from headrace.cli import show as show_module
-from headrace.cli import status as status_module
+from headrace.cli import status as status_command
 from headrace.errors import LedgerError
 from headrace.events import Warned
 from headrace.protocols import Observer
+from headrace.runs import outputs, status
 from headrace.runs.registry import RUNS_FOLDER, create_run
 from headrace.values import Kind, Status
 
@@ -99,10 +96,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     pipeline = SimpleNamespace(execute=fake.execute, RunOptions=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "headrace.runs.retry", SimpleNamespace(retry=fake.retry))
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
-    for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
-        monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
-    monkeypatch.setattr(show_module, "show_of", fake.show)
-    monkeypatch.setattr(export_module, "export_run", fake.export)
+    for name in ("status", "failures", "show"):
+        monkeypatch.setattr(status, name, getattr(fake, name))
+    monkeypatch.setattr(outputs, "export_run", fake.export)
     return fake
 
 
@@ -152,7 +148,7 @@ def test_following_ends_with_the_run(
     work: Work, run_id: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     naps: list[float] = []
-    monkeypatch.setattr(status_module.time, "sleep", naps.append)
+    monkeypatch.setattr(status_command.time, "sleep", naps.append)
     running = [document("running", done) for done in (0, 0, 1)]
     work.documents = [*running, document()]
     assert app.invoke(["status", "--follow"]) == 0
@@ -175,7 +171,7 @@ def test_runs_lists_also_one_that_cannot_be_read(
     def broken(folder: Path) -> dict[str, Any]:
         raise LedgerError("not a ledger")
 
-    monkeypatch.setattr(runs_module, "status_of", broken)
+    monkeypatch.setattr(status, "status", broken)
     assert app.invoke(["runs"]) == 0
     assert "not a ledger" in capsys.readouterr().out
 
