@@ -18,7 +18,7 @@ from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("run", "status", "runs", "failures", "retry", "export", "show", "schema", "sim")
+COMMANDS = ("init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "sim")
 # Options of the program itself: no command is loaded for them.
 _OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
