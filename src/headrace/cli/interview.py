@@ -97,7 +97,9 @@ class _Interview:
         given = self.given
         form = "labels" if given.labels is not None else "schema" if given.schema is not None else None
         default = "labels" if self.talk.interactive else "text"
-        form = self.talk.answer(Question("The answer is one of labels, JSON by a schema, or text", "", default), form, _form)
+        form = self.talk.answer(
+            Question("The answer is one of labels, JSON by a schema, or text", "the form", default), form, _form
+        )
         if form == "labels":
             self._put(Question("The labels, with commas between", "--labels"), given.labels, self._labels)
         elif form == "schema":
@@ -194,6 +196,8 @@ class _Interview:
 
 
 def _form(text: str) -> str:
+    if is_key(text):
+        raise SpecError("that is a key (not shown), which is never asked for")
     matches = [form for form in _FORMS if text and form.startswith(text.lower())]
     if len(matches) != 1:
         raise SpecError(f"found {text[:60]!a}; allowed: {', '.join(_FORMS)}")
