@@ -10,7 +10,7 @@ from typing import Any
 from headrace import canon
 from headrace.errors import HeadraceError, OutputError, SpecError
 from headrace.ledger.reader import LedgerReader
-from headrace.runs.export import Selection, output_rows, write_output
+from headrace.runs.export import Selection, answer_names, output_rows, write_output
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
@@ -137,6 +137,16 @@ def rows_of(folder: RunFolder, *, details: bool) -> Iterator[dict[str, Any]]:
         reader.close()
         if places is not None:
             places.close()
+
+
+def answer_names_of(folder: RunFolder, *, details: bool) -> dict[str, str]:
+    """Our fields in what `rows_of` gives, under the names that they have there."""
+    reader = LedgerReader(folder.ledger)
+    try:
+        reader.snapshot()
+        return answer_names(reader, Selection(details=details, with_fields=_records_of(reader)[1]))
+    finally:
+        reader.close()
 
 
 def _records_of(reader: LedgerReader) -> tuple[list[Path], bool]:
