@@ -50,7 +50,7 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
         if not is_one_of(mark, ours):
             raise SpecError(
                 f"output.path: {place} is already there and no run of this job wrote it as it is; "
-                "move it, choose another path, or set output.overwrite = true.",
+                "move it, choose another path, or set output.overwrite to true.",
                 key="output.path",
             )
 
