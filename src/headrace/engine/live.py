@@ -305,9 +305,9 @@ class LiveEngine:
             self._stop_as_misconfigured(failure.message)
             return
         if failure.wait_s is not None and failure.wait_s > knobs.give_up_after_s:
-            self.stop("endpoint_down", f"{name} asks for a wait of {failure.wait_s:.0f} s: {failure.message}", 4)
+            self.stop("endpoint_down", f"{name} asks for a wait of {failure.wait_s:.0f} s: {_without(name, failure.message)}", 4)
         self._consider_giving_up(now)
-        if now < lane.pause.until and lane.pause.until > self._paused_until_told:
+        if not self.is_stopping and now < lane.pause.until and lane.pause.until > self._paused_until_told:
             self._paused_until_told = lane.pause.until
             self.tell(EndpointPaused(name, lane.pause.until - now, lane.pause.why))
 
@@ -315,9 +315,11 @@ class LiveEngine:
         lane, limit = self.lane, self.knobs.give_up_after_s - _GRAIN_S
         name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why or lane.overload_why
         if lane.refused_for_s(now) >= min(REFUSED_FOR_S - _GRAIN_S, limit):
-            self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
+            self.stop(
+                "bad_endpoint", f"{name} has refused connections for {lane.refused_for_s(now):.0f} s: nobody listens there", 4
+            )
         elif lane.down_for_s(now) >= limit:
-            self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {why}", 4)
+            self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {_without(name, why)}", 4)
 
     @property
     def _asked(self) -> int:
@@ -328,7 +330,7 @@ class LiveEngine:
         suspects = self.lane.wrong.suspects
         self._reopen(suspects)
         name = self.lane.endpoint.name
-        self.stop("misconfigured", f"{name}: the first {len(suspects)} requests failed alike: {why}", 4)
+        self.stop("misconfigured", f"{name}: the first {len(suspects)} requests failed alike: {_without(name, why)}", 4)
 
     def _reopen(self, units: Sequence[int]) -> None:
         """Units that failed only because the configuration is wrong go back to pending."""
@@ -441,3 +443,8 @@ class LiveEngine:
     def tell(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
+
+
+def _without(name: str, message: str) -> str:
+    """A message without the endpoint's name before it, for a line that has named it."""
+    return message.removeprefix(f"{name}: ")
