@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -133,6 +134,17 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
+def until_ended(command: list[str]) -> int:
+    """Run a trial to its end. Where this process is to end, the trial ends first, and its server with it."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+
+
 def drive(workshop: Workshop, server: str, options: argparse.Namespace) -> Trial:
     """Install what is missing and play the scenarios. Raises NotInstalledError."""
     workshop.install("llama.cpp")  # it brings the weights, too
@@ -147,7 +159,7 @@ def drive(workshop: Workshop, server: str, options: argparse.Namespace) -> Trial
     command += ["--records", str(options.records), "--report", str(report)]
     command += ["--only", options.only] if options.only else []
     say(f"\n{server} {trial.version}")
-    trial.code = subprocess.run([*command, "--", *workshop.command(server)], stdin=subprocess.DEVNULL, check=False).returncode
+    trial.code = until_ended([*command, "--", *workshop.command(server)])
     if report.is_file():
         trial.report = json.loads(report.read_text())
     return trial
@@ -182,6 +194,7 @@ def main() -> int:
     unknown = [server for server in options.servers if server not in SERVERS]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(SERVERS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     workshop = Workshop(options.folder.resolve())
     trials: list[Trial] = []
     for server in options.servers or SERVERS:

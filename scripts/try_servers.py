@@ -451,6 +451,9 @@ def _report(path: str | None, trial: Trial) -> None:
 
 
 async def _try(options: argparse.Namespace, work: Path, records: list[dict[str, str]]) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the server ends with its trial
     server = Server(options.command, work / "server.log")
     chosen = {scenario.__name__: scenario for scenario in SCENARIOS}
     names = options.only.split(",") if options.only else list(chosen)
@@ -485,7 +488,10 @@ def main() -> int:
     work.mkdir(parents=True)
     with Path(options.data).open() as lines:
         records = [json.loads(line) for line in itertools.islice(lines, options.records)]
-    return asyncio.run(_try(options, work, records))
+    try:
+        return asyncio.run(_try(options, work, records))
+    except asyncio.CancelledError:
+        return 143
 
 
 if __name__ == "__main__":

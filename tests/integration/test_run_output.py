@@ -169,6 +169,35 @@ def test_failures_are_grouped_with_counts_and_examples(mill):
     assert "The image is broken." in groups[0]["message"]
 
 
+def test_failures_come_with_how_a_record_and_its_answer_begin(mill):
+    long = "a long text " * 100
+    mill.put_rows([{"id": "cut", "text": "row 1." + long}, {"id": "no text"}, {"id": "bad", "text": "row 2."}])
+    with (mill.folder / "in.jsonl").open("ab") as file:
+        file.write(b'{"broken \xff\x1b[2J\n')
+    mill.put_job(URL, input={"id": "id"}, answer={"labels": ["a"], "retry_invalid": 0})
+    rules = [Rule(match="row 1.", content="Sure! " * 100), Rule(match="row 2.", status=400)]
+    done = mill.rehearse(*rules)
+    excerpts = {group["examples"][0]: group["excerpt"] for group in failures(done.result.folder)["groups"]}
+    assert excerpts["cut"]["record"].startswith('{"id": "cut", "text": "row 1.a long text')
+    assert excerpts["cut"]["answer"].startswith("Sure! Sure! ")
+    assert [len(text) for text in excerpts["cut"].values()] == [300, 300]
+    assert excerpts["no text"] == {"record": '{"id": "no text"}', "answer": None}
+    assert excerpts["bad"] == {"record": '{"id": "bad", "text": "row 2."}', "answer": None}
+    assert excerpts[4] == {"record": '{"broken \ufffd\x1b[2J', "answer": None}
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_failures_show_no_record_of_an_input_that_is_not_what_it_was(mill, gone):
+    mill.put_rows([{"id": "a"}, {"id": "b", "text": "row 1."}])
+    mill.put_job(URL, input={"id": "id"})
+    done = mill.rehearse()
+    if gone:
+        (mill.folder / "in.jsonl").unlink()
+    else:
+        mill.put_rows([{"id": "other"}])
+    assert [group["excerpt"] for group in failures(done.result.folder)["groups"]] == [{"record": None, "answer": None}]
+
+
 def test_the_archive_holds_configuration_and_figures(mill):
     mill.put_texts(2)
     mill.put_job(URL, prompt={"version": "v3"})

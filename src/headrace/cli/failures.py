@@ -8,6 +8,7 @@ from headrace.observe.text import printable
 
 _MESSAGE = 120
 _EXAMPLE = 40
+_EXCERPT = 160
 
 
 def failures(run: Run = None, json: Json = False) -> None:
@@ -28,4 +29,13 @@ def failures(run: Run = None, json: Json = False) -> None:
         )
         for group in document["groups"]
     ]
-    print_lines(columns(rows) if rows else ["nothing failed, was rejected or quarantined"])
+    if not rows:
+        print_lines(["nothing failed, was rejected or quarantined"])
+        return
+    for line, group in zip(columns(rows), document["groups"], strict=True):
+        print_lines([line, *_excerpt(group.get("excerpt") or {})])
+
+
+def _excerpt(excerpt: dict[str, str | None]) -> list[str]:
+    """How the first example's record and answer begin, harmless for a terminal."""
+    return [f"    {name:6}  {printable(text, _EXCERPT)}" for name, text in excerpt.items() if text]

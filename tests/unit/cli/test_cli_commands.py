@@ -74,6 +74,7 @@ class Work:
 
     def failures(self, folder: Path) -> dict[str, Any]:
         group = {"status": "failed", "kind": "bad_request", "message": "m" * 500 + "\x07", "count": 1234, "examples": ["a\n", 7]}
+        group["excerpt"] = {"record": '{"text": "\x1b[2J\u202e' + "x" * 500, "answer": None}
         return {"groups": [group]}
 
     def show(self, folder: Path) -> dict[str, Any]:
@@ -178,10 +179,12 @@ def test_runs_lists_also_one_that_cannot_be_read(
 
 def test_failures_are_groups_with_short_harmless_examples(work: Work, run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.invoke(["failures"]) == 0
-    [line] = capsys.readouterr().out.splitlines()
+    line, excerpt = capsys.readouterr().out.splitlines()
     assert line.startswith("1,234  failed  bad_request  mmm")
     assert line.endswith("e.g. a\\n, 7")
     assert len(line) < 250
+    assert excerpt.startswith('    record  {"text": "\\x1b[2J\\u202ex')
+    assert len(excerpt) < 200
     assert app.invoke(["failures", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == work.failures(Path())
 
