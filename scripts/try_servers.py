@@ -276,7 +276,7 @@ async def killed(trial: Trial) -> None:
     count = len(trial.records) // 2
     job = trial.job(count)
     process = await job.start()
-    await job.until_answered(count // 3)
+    await job.until_answered(3)
     process.kill()
     await process.communicate()
     dead = await job.status()
@@ -296,10 +296,10 @@ async def killed(trial: Trial) -> None:
 
 async def interrupted(trial: Trial) -> None:
     """Ctrl-C drains; the same command goes on; nothing is sent twice."""
-    count = len(trial.records) // 3
+    count = max(len(trial.records) // 3, 3 * IN_FLIGHT)
     job = trial.job(count)
     process = await job.start()
-    await job.until_answered(count // 4)
+    await job.until_answered(3)
     process.send_signal(signal.SIGINT)
     stdout, _ = await process.communicate()
     stopped = json.loads(stdout)
@@ -445,6 +445,14 @@ def _stored(job: Job) -> bytes:
     return b"".join(path.read_bytes() for path in job.folder.rglob("*") if path.is_file())
 
 
+async def _played(trial: Trial, scenario: Scenario) -> None:
+    """One scenario; one that breaks off is a check that failed, and the others are still played."""
+    try:
+        await scenario(trial)
+    except Exception as error:  # noqa: BLE001 (what breaks off is counted and shown)
+        trial.check("it came to its end", ok=False, shown=f"{type(error).__name__}: {error}")
+
+
 def _report(path: str | None, trial: Trial) -> None:
     if path is not None:
         Path(path).write_text(json.dumps(trial.report))
@@ -465,7 +473,7 @@ async def _try(options: argparse.Namespace, work: Path, records: list[dict[str, 
                 print(f"{name}: {chosen[name].__doc__}", flush=True)
                 trial.begin(name)
                 began = time.monotonic()
-                await chosen[name](trial)
+                await _played(trial, chosen[name])
                 trial.report[name]["seconds"] = round(time.monotonic() - began, 1)
         finally:
             await server.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -196,6 +197,26 @@ def test_failures_show_no_record_of_an_input_that_is_not_what_it_was(mill, gone)
     else:
         mill.put_rows([{"id": "other"}])
     assert [group["excerpt"] for group in failures(done.result.folder)["groups"]] == [{"record": None, "answer": None}]
+
+
+def test_a_command_that_sends_nothing_leaves_the_archive_as_it_was(mill):
+    mill.put_texts(2)
+    mill.put_job(URL)
+    archive = RunFolder(mill.rehearse().result.folder).archive
+    before = archive.read_bytes()
+    again = mill.rehearse(overrides=["limits.max_attempts=2"])  # and another address: a server has another port each time
+    assert again.seen["requests"] == 0
+    assert archive.read_bytes() == before
+
+
+@pytest.mark.parametrize("left", [b"{}", b'{"figures": {"state": "stopped"}}', None])
+def test_an_archive_that_does_not_tell_the_end_is_written_by_the_next_command(mill, left):
+    mill.put_texts(2)
+    mill.put_job(URL)
+    archive = RunFolder(mill.rehearse().result.folder).archive
+    archive.unlink() if left is None else archive.write_bytes(left)
+    assert mill.rehearse().seen["requests"] == 0
+    assert json.loads(archive.read_bytes())["figures"]["state"] == "finished"
 
 
 def test_the_archive_holds_configuration_and_figures(mill):
