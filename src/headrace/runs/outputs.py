@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.runs.export import Selection, answer_names, output_rows, write_out
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
+from headrace.sinks.durable import remove_left_behind
 from headrace.sources.fingerprint import still_hold
 from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Status
@@ -96,8 +98,10 @@ def is_one_of(mark: dict[str, Any], marks: Sequence[dict[str, Any] | None]) -> b
 
 
 def remove_partial(path: Path, marks: Sequence[dict[str, Any] | None]) -> None:
-    """Remove the part so far, if it is one that a run of this job wrote."""
+    """Remove the part so far, if it is one that a run of this job wrote, and what a process that died left of one."""
     partial = partial_path(path)
+    with contextlib.suppress(OSError):  # the output itself was written there
+        remove_left_behind(Path(os.path.realpath(partial)))
     mark = mark_of(partial)
     if mark is not None and is_one_of(mark, marks):
         partial.unlink(missing_ok=True)
