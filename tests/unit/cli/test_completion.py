@@ -115,8 +115,8 @@ def test_zsh_gets_values_with_words_and_files_where_there_is_nothing(ask: Ask) -
 
 
 def test_fish_gets_values_with_words_and_is_told_whether_there_are_any(ask: Ask) -> None:
-    assert in_shell("fish", "headrace schem")[0].partition("\t")[0] == "schema"
-    assert in_shell("fish", "headrace schem", is_args=True) == ("", 0)
+    assert in_shell("fish", "headrace sch")[0].partition("\t")[0] == "schema"
+    assert in_shell("fish", "headrace sch", is_args=True) == ("", 0)
     assert in_shell("fish", "headrace export --to ", is_args=True) == ("", 1)
 
 

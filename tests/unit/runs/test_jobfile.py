@@ -423,7 +423,7 @@ def test_whatever_stands_there_is_accepted_or_refused_as_ours(section: str, name
 @pytest.mark.parametrize(
     "text",
     [
-        "input: {path: in.jsonl, limt: 3}",
+        "input: {path: in.jsonl, limits: 3}",
         "limit: 3",
         "input: {path: in.jsonl}\nprompt: {system: x}\nmodel: {name: m}\nendpoint: {url: http://h/v1}\noutput: {path: o.jsonl}",
         "endpoint: {concurrency: {start: 3}}",
