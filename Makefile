@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup weights example test lint format bench soak mutants docs clean
+.PHONY: setup weights example test test-servers lint format bench soak mutants docs clean
 
 setup: $(VENV)/.ready
 
@@ -28,6 +28,10 @@ example: setup
 
 test: setup weights
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+# Real llama.cpp, vLLM and SGLang on the CPU, installed into .venvs/ (5 GB, minutes). SERVERS=vllm drives one alone.
+test-servers: setup
+	$(BIN)/python scripts/drive_servers.py $(SERVERS)
 
 lint: setup
 	$(BIN)/ruff check .

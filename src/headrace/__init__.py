@@ -26,5 +26,11 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from headrace.runs import api  # noqa: PLC0415
 
-        return getattr(api, name)
+        value = globals()[name] = getattr(api, name)
+        return value
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

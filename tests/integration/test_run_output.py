@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -167,6 +168,55 @@ def test_failures_are_grouped_with_counts_and_examples(mill):
     assert set(groups[0]["examples"]) <= {"r3", "r4", "r5"}
     assert groups[1]["examples"] == ["bad"]
     assert "The image is broken." in groups[0]["message"]
+
+
+def test_failures_come_with_how_a_record_and_its_answer_begin(mill):
+    long = "a long text " * 100
+    mill.put_rows([{"id": "cut", "text": "row 1." + long}, {"id": "no text"}, {"id": "bad", "text": "row 2."}])
+    with (mill.folder / "in.jsonl").open("ab") as file:
+        file.write(b'{"broken \xff\x1b[2J\n')
+    mill.put_job(URL, input={"id": "id"}, answer={"labels": ["a"], "retry_invalid": 0})
+    rules = [Rule(match="row 1.", content="Sure! " * 100), Rule(match="row 2.", status=400)]
+    done = mill.rehearse(*rules)
+    excerpts = {group["examples"][0]: group["excerpt"] for group in failures(done.result.folder)["groups"]}
+    assert excerpts["cut"]["record"].startswith('{"id": "cut", "text": "row 1.a long text')
+    assert excerpts["cut"]["answer"].startswith("Sure! Sure! ")
+    assert [len(text) for text in excerpts["cut"].values()] == [300, 300]
+    assert excerpts["no text"] == {"record": '{"id": "no text"}', "answer": None}
+    assert excerpts["bad"] == {"record": '{"id": "bad", "text": "row 2."}', "answer": None}
+    assert excerpts[4] == {"record": '{"broken \ufffd\x1b[2J', "answer": None}
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_failures_show_no_record_of_an_input_that_is_not_what_it_was(mill, gone):
+    mill.put_rows([{"id": "a"}, {"id": "b", "text": "row 1."}])
+    mill.put_job(URL, input={"id": "id"})
+    done = mill.rehearse()
+    if gone:
+        (mill.folder / "in.jsonl").unlink()
+    else:
+        mill.put_rows([{"id": "other"}])
+    assert [group["excerpt"] for group in failures(done.result.folder)["groups"]] == [{"record": None, "answer": None}]
+
+
+def test_a_command_that_sends_nothing_leaves_the_archive_as_it_was(mill):
+    mill.put_texts(2)
+    mill.put_job(URL)
+    archive = RunFolder(mill.rehearse().result.folder).archive
+    before = archive.read_bytes()
+    again = mill.rehearse(overrides=["limits.max_attempts=2"])  # and another address: a server has another port each time
+    assert again.seen["requests"] == 0
+    assert archive.read_bytes() == before
+
+
+@pytest.mark.parametrize("left", [b"{}", b'{"figures": {"state": "stopped"}}', None])
+def test_an_archive_that_does_not_tell_the_end_is_written_by_the_next_command(mill, left):
+    mill.put_texts(2)
+    mill.put_job(URL)
+    archive = RunFolder(mill.rehearse().result.folder).archive
+    archive.unlink() if left is None else archive.write_bytes(left)
+    assert mill.rehearse().seen["requests"] == 0
+    assert json.loads(archive.read_bytes())["figures"]["state"] == "finished"
 
 
 def test_the_archive_holds_configuration_and_figures(mill):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,3 +166,17 @@ def test_a_reused_run_that_nobody_knows_is_told_even_where_nothing_is_to_be_done
 
     with pytest.raises(headrace.HeadraceError, match="no run answers to 'nobody'"):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("overrides", [[], ["limits.run_deadline=10ms"]])
+def test_what_a_process_that_died_left_of_a_part_so_far_is_removed_by_the_next_run(mill: Any, overrides: list[str]) -> None:
+    mill.put_texts(3)
+    mill.put_job("http://127.0.0.1:9/v1")
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    left = [f"out{part}.jsonl.tmp-{dead.stdout.strip()}" for part in ("", ".partial")]
+    others = [f"out.jsonl.tmp-{os.getppid()}", f"other.partial.jsonl.tmp-{dead.stdout.strip()}"]
+    for name in [*left, *others]:
+        mill.write(name, "left")
+    mill.rehearse(overrides=overrides)
+    mill.rehearse()
+    assert {path.name for path in mill.folder.glob("*.tmp-*")} == set(others)

@@ -21,6 +21,8 @@ def sync(path: Path) -> None:
         print(record["answer_status"])
     headrace.run("job.toml", new=True, reuse="last", overrides=["model.temperature=0"])
     headrace.run({"input": {"path": "x.jsonl"}})
+    headrace.run("job.toml", fresh=True)  # type: ignore[call-arg]  # a keyword that there is not
+    headrace.Job(inputs={"path": "x.jsonl"})  # type: ignore[call-arg]  # a section that there is not
     headrace.run(headrace.Job(base=path, input={"path": "x.jsonl"}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
@@ -12,11 +13,14 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
+from headrace.cli import completion
 from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("run", "status", "runs", "failures", "retry", "export", "show", "schema", "local", "sim")
+COMMANDS = ("init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "local", "sim")
+# Options of the program itself: no command is loaded for them.
+_OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
 _EXIT_HARD = frozenset({"run", "retry"})
 
@@ -25,6 +29,8 @@ def main() -> None:
     """The entry point. Ends the process: 0-7, 130 or 143 as the contract says, 1 with a traceback for a bug."""
     _insist_on_utf8()
     arguments = sys.argv[1:]
+    if os.environ.get(completion.VARIABLE, "").startswith("complete_"):
+        sys.exit(_completed())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows escapes, it does not end the run
@@ -37,6 +43,18 @@ def main() -> None:
         sys.excepthook(*sys.exc_info())
     _flush()
     os._exit(code)
+
+
+def _completed() -> int:
+    """Answer a shell. It is in the middle of a line that somebody types: whatever goes wrong, nothing is said."""
+    text, code = "", 1
+    with contextlib.suppress(Exception):
+        text, code = completion.complete(
+            os.environ, COMMANDS, lambda name: typer.main.get_command(application(name or "--version"))
+        )
+    if text:
+        sys.stdout.write(text + "\n")
+    return code
 
 
 def invoke(arguments: Sequence[str]) -> int:
@@ -53,7 +71,7 @@ def invoke(arguments: Sequence[str]) -> int:
         wording = getattr(exit_.__context__, "format_message", None)  # a usage error, already said on stderr
         if as_json and code == 2 and callable(wording):
             print_json({"error": {"kind": "usage", "key": None, "found": None, "allowed": None, "message": str(wording())}})
-        return code
+        return 2 if code == 1 and _OWN_OPTIONS.intersection(arguments[:1]) else code  # a shell that typer does not know
     except HeadraceError as error:
         print_words(f"headrace: {error}")
         if as_json:
@@ -61,6 +79,11 @@ def invoke(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if not _OWN_OPTIONS.intersection(arguments[:1]):
+            raise
+        print_words(f"headrace: {arguments[0]}: {error.filename}: {error.strerror}; --show-completion prints the script")
+        return 2
     return 0
 
 
@@ -70,13 +93,12 @@ def application(command: str | None = None) -> typer.Typer:
         name="headrace",
         help="Offline LLM work at scale against any OpenAI-compatible endpoint.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,  # they print local variables, a key among them
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    for name in (command,) if command in COMMANDS else () if command == "--version" else COMMANDS:
+    for name in (command,) if command in COMMANDS else () if command in _OWN_OPTIONS else COMMANDS:
         function = getattr(importlib.import_module(f"headrace.cli.{name}"), str(name))
         if isinstance(function, typer.Typer):
             app.add_typer(function, name=name)

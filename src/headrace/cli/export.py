@@ -10,8 +10,6 @@ import typer
 from headrace.cli.parameters import Run, chosen, found
 from headrace.cli.printing import print_lines, print_words
 from headrace.errors import SpecError
-from headrace.runs.jobrules import OUTPUT_SUFFIXES
-from headrace.runs.outputs import export_run
 from headrace.values import Status
 
 To = Annotated[Path, typer.Option("--to", metavar="PATH", help="Where to: .jsonl .csv .parquet.")]
@@ -21,6 +19,9 @@ Details = Annotated[bool, typer.Option("--details", help="Add model, attempts, t
 
 def export(to: To, run: Run = None, only: Only = None, details: Details = False) -> None:
     """Write a run's output again, in any format, also while items are pending."""
+    from headrace.runs.jobrules import OUTPUT_SUFFIXES  # noqa: PLC0415 (help and completion do not pay for it)
+    from headrace.runs.outputs import export_run  # noqa: PLC0415 (the same)
+
     statuses = chosen(only, Status)
     if to.suffix.lower() not in OUTPUT_SUFFIXES:
         allowed = "a path that ends in .jsonl, .csv or .parquet"

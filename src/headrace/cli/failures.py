@@ -5,14 +5,16 @@ from __future__ import annotations
 from headrace.cli.parameters import Json, Run, found
 from headrace.cli.printing import columns, print_json, print_lines
 from headrace.observe.text import printable
-from headrace.runs.status import failures as failures_of
 
 _MESSAGE = 120
 _EXAMPLE = 40
+_EXCERPT = 160
 
 
 def failures(run: Run = None, json: Json = False) -> None:
     """Show what failed, was rejected or quarantined: grouped by kind and message, with examples."""
+    from headrace.runs.status import failures as failures_of  # noqa: PLC0415 (help and completion do not pay for it)
+
     document = failures_of(found(run).path)
     if json:
         print_json(document)
@@ -27,4 +29,13 @@ def failures(run: Run = None, json: Json = False) -> None:
         )
         for group in document["groups"]
     ]
-    print_lines(columns(rows) if rows else ["nothing failed, was rejected or quarantined"])
+    if not rows:
+        print_lines(["nothing failed, was rejected or quarantined"])
+        return
+    for line, group in zip(columns(rows), document["groups"], strict=True):
+        print_lines([line, *_excerpt(group.get("excerpt") or {})])
+
+
+def _excerpt(excerpt: dict[str, str | None]) -> list[str]:
+    """How the first example's record and answer begin, harmless for a terminal."""
+    return [f"    {name:6}  {printable(text, _EXCERPT)}" for name, text in excerpt.items() if text]

@@ -12,7 +12,6 @@ from headrace.cli.ending import end
 from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json, Overrides, Quiet
 from headrace.errors import NotYetError
-from headrace.runs.jobfile import load_job
 
 RunDir = Annotated[
     Path | None,
@@ -41,6 +40,8 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
         raise NotYetError(
             "`run --dry-run` is not served by this release", key="--dry-run", found="--dry-run", allowed="without it"
         )
+    from headrace.runs.jobfile import load_job  # noqa: PLC0415 (help and completion do not pay for it)
+
     loaded = load_job(job, overrides or ())
     from headrace.runs.pipeline import RunOptions, execute  # noqa: PLC0415 (help and refusals do not pay for the engine)
 

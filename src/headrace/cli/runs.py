@@ -13,7 +13,6 @@ from headrace.cli.printing import columns, print_json, print_lines, print_words
 from headrace.cli.summary import item_counts
 from headrace.errors import HeadraceError
 from headrace.runs.registry import RunFolder, list_runs, state_folder
-from headrace.runs.status import status as status_of
 
 Everywhere = Annotated[bool, typer.Option("--all", help="Also the runs in other folders that the user's registry knows.")]
 
@@ -34,6 +33,8 @@ def runs(everywhere: Everywhere = False, json: Json = False) -> None:
 
 
 def _entry(folder: RunFolder) -> dict[str, Any]:
+    from headrace.runs.status import status as status_of  # noqa: PLC0415 (help and completion do not pay for it)
+
     entry: dict[str, Any] = {"run": folder.id, "name": None, "state": "unreadable", "started": folder.started, "items": None}
     try:
         status = status_of(folder.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ import typer
 from headrace.cli.parameters import Json, Run, found
 from headrace.cli.printing import print_json, print_lines
 from headrace.cli.summary import item_counts, status_lines
-from headrace.runs.status import status as status_of
 
 _EVERY_S = 1.0
 Follow = Annotated[bool, typer.Option("--follow", help="Show it every second until the run ends.")]
@@ -20,15 +20,17 @@ Follow = Annotated[bool, typer.Option("--follow", help="Show it every second unt
 
 def status(run: Run = None, follow: Follow = False, json: Json = False) -> None:
     """Show where a run stands, also while it runs."""
+    from headrace.runs.status import status as status_of  # noqa: PLC0415 (help and completion do not pay for it)
+
     folder = found(run)
-    document = _follow(folder.path, silent=json) if follow else status_of(folder.path)
+    document = _follow(status_of, folder.path, silent=json) if follow else status_of(folder.path)
     if json:
         print_json(document)
     else:
         print_lines(status_lines(document))
 
 
-def _follow(folder: Path, *, silent: bool) -> dict[str, Any]:
+def _follow(status_of: Callable[[Path], dict[str, Any]], folder: Path, *, silent: bool) -> dict[str, Any]:
     """The document of the ended run. While it runs: redrawn in place on a terminal, else a line for each change."""
     shown = ""
     while (document := status_of(folder))["state"] == "running":

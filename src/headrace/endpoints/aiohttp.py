@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import aiohttp
 
-from headrace.endpoints.transport import Limits, Peer, Reason, Response, TransportError, checked_total
+from headrace.endpoints.transport import Limits, Peer, Reason, Response, TransportError, checked_total, unresolved
 from headrace.errors import SpecError
 from headrace.values import Sent
 
@@ -167,7 +167,7 @@ def _mapped(error: aiohttp.ClientError | TimeoutError | OSError | ValueError) ->
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return TransportError(Reason.CONNECTION, Sent.NO, "no connection within the limit")
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return TransportError(Reason.DNS, Sent.NO, f"the name does not resolve: {error.os_error.strerror}")
+        return unresolved(str(error.os_error.strerror))
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return TransportError(Reason.CERTIFICATE, Sent.NO, f"the certificate is refused: {error.certificate_error}")
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -132,9 +132,11 @@ class HttpEndpoint:
         if isinstance(result, ServerError):
             return self._failure(response, mapping.inner_status(result), result)
         if result.html:
-            kind = Kind.PROTOCOL if self.succeeded else Kind.BAD_ENDPOINT
-            hint = "" if self.succeeded else f" from {self.name}: is endpoint.url right (does it miss /v1)?"
-            return Failure(kind, f"{result.message}{hint}: {read_error(response.body).message}", status=response.status)
+            said = read_error(response.body).message
+            if self.succeeded:
+                return Failure(Kind.PROTOCOL, f"{result.message}: {said}", status=response.status)
+            message = mapping.in_doubt(f"{result.message} from {self.name}", said)
+            return Failure(Kind.BAD_ENDPOINT, message, status=response.status)
         return self._broken(response, result)
 
     @staticmethod

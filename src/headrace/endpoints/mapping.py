@@ -155,8 +155,14 @@ def describe(status: int, error: ServerError, url: str, kind: Kind) -> str:
     param = f" (param {error.param})" if error.param else ""
     head = f"HTTP {status}{f' {code}' if code else ''}{param}"
     if kind is Kind.BAD_ENDPOINT:
-        head += f" from {url}: is endpoint.url right (does it miss /v1)?"
+        return in_doubt(f"{head} from {url}", error.message)
     return f"{head}: {error.message}" if error.message else head
+
+
+def in_doubt(head: str, said: str | None) -> str:
+    """What came, what was said with it, and that the address should be looked at."""
+    words = f"{head}: {said.rstrip('.')}" if said else head
+    return f"{words}; is endpoint.url right (does it miss /v1)?"
 
 
 def lost(error: TransportError, url: str, *, fresh: bool) -> Failure:

@@ -23,7 +23,7 @@ from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.request import RequestBuilder, StreamRequest
 from pyreqwest.response import Response as Streamed
 
-from headrace.endpoints.transport import LONGEST_S, Limits, Peer, Reason, Response, TransportError, checked_total
+from headrace.endpoints.transport import LONGEST_S, Limits, Peer, Reason, Response, TransportError, checked_total, unresolved
 from headrace.errors import SpecError
 from headrace.values import Sent
 
@@ -177,7 +177,7 @@ def _not_connected(text: str, last: str, *, timed_out: bool) -> TransportError:
     if timed_out:
         return TransportError(Reason.CONNECTION, Sent.NO, "no connection within the limit")
     if "dns error" in text:
-        return TransportError(Reason.DNS, Sent.NO, f"the name does not resolve: {last}")
+        return unresolved(last)
     if "connection refused" in text:
         return TransportError(Reason.REFUSED, Sent.NO, "connection refused")
     if "certificate" in text:

@@ -40,6 +40,12 @@ class TransportError(HeadraceError):
         self.sent = sent
 
 
+def unresolved(cause: str) -> TransportError:
+    """The host's name does not resolve. Systems say that in several ways; only that it may pass is news."""
+    passing = " just now (a temporary failure)" if "temporary" in cause.lower() else ""
+    return TransportError(Reason.DNS, Sent.NO, f"the name does not resolve{passing}")
+
+
 class Response(Struct, frozen=True):
     """A complete reply, decompressed. `header` looks one up by its lower-case name.
 

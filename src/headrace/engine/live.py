@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from headrace.engine.committer import Committer
 from headrace.engine.feed import Feed
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
-from headrace.engine.lane import REFUSED_FOR_S, Lane
+from headrace.engine.lane import Lane
+from headrace.engine.reasons import Reasons
 from headrace.engine.settling import Sending, Settled, Settler
 from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Stopping
+from headrace.events import EndpointBack, EndpointDown, Event, Stopping
 from headrace.policy.timeout import SLOWEST_TIMES, attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
-
-_GRAIN_S = 0.001  # times are compared to this: sums of floats may fall short of their limit by less than a clock can tick
 
 
 class LiveEngine:
@@ -42,6 +40,7 @@ class LiveEngine:
         self._settler = Settler(knobs, parts.judge, self.lane, parts.rng)
         self._start_ending = start.ending
         self._watch = Watch(self)
+        self._reasons = Reasons(self)
         self._clock = parts.clock
         self._observers = parts.observers
         self._ending: Ending | None = None
@@ -54,7 +53,6 @@ class LiveEngine:
         self._parked: list[asyncio.Future[Work | None]] = []
         self._fed = False
         self._input_error: HeadraceError | None = None
-        self._paused_until_told = 0.0
         first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0)
         self._first_timeout_s = min(first, max(knobs.unit_deadline_s, 1.0))
 
@@ -114,8 +112,8 @@ class LiveEngine:
         await self.feed.run()
         self._fed = True
         self._input_error = self.feed.intake_error
-        if self._ending is None and self.feed.read_done and self.lane.wrong.on_input_read(self._asked):
-            self._stop_as_misconfigured("see `headrace failures`")
+        if self._ending is None and self.feed.read_done:
+            self._reasons.on_input_read()
         self._check_end()
 
     def dispatch(self) -> None:
@@ -251,7 +249,7 @@ class LiveEngine:
         settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
         self._record(settled, work, now)
         self.feed.on_window(lane.window.limit)
-        self._consider_stop(work, failure, settled, now)
+        self._reasons.on_failure(work, failure, settled, now)
 
     def _tell_health(self, down_since: float | None, now: float) -> None:
         """The endpoint is held to be down from now on, or no longer. `down_since`: as it was."""
@@ -301,50 +299,6 @@ class LiveEngine:
         self.tally.on_outcome(outcome)
 
     # -- stopping
-
-    def _consider_stop(self, work: Work, failure: Failure, settled: Settled, now: float) -> None:
-        lane, knobs = self.lane, self.knobs
-        name = lane.endpoint.name
-        if settled.stop is not None:
-            self.stop(settled.stop.value, failure.message if name in failure.message else f"{name}: {failure.message}", 4)
-            return
-        if self._ending is not None:
-            if lane.wrong.on_failure(work.seq, failure, None):
-                self._reopen([work.seq])
-            return
-        if not failure.mended and lane.wrong.on_failure(work.seq, failure, self._asked if self.feed.read_done else None):
-            self._stop_as_misconfigured(failure.message)
-            return
-        if failure.wait_s is not None and failure.wait_s > knobs.give_up_after_s:
-            self.stop("endpoint_down", f"{name} asks for a wait of {failure.wait_s:.0f} s: {failure.message}", 4)
-        self._consider_giving_up(now)
-        if now < lane.pause.until and lane.pause.until > self._paused_until_told:
-            self._paused_until_told = lane.pause.until
-            self.tell(EndpointPaused(name, lane.pause.until - now, lane.pause.why))
-
-    def _consider_giving_up(self, now: float) -> None:
-        lane, limit = self.lane, self.knobs.give_up_after_s - _GRAIN_S
-        name, why = lane.endpoint.name, lane.breaker.why or lane.pause.why or lane.overload_why
-        if lane.refused_for_s(now) >= min(REFUSED_FOR_S - _GRAIN_S, limit):
-            self.stop("bad_endpoint", f"{name} refuses connections: {why}", 4)
-        elif lane.down_for_s(now) >= limit:
-            self.stop("endpoint_down", f"{name} has been down for {lane.down_for_s(now):.0f} s: {why}", 4)
-
-    @property
-    def _asked(self) -> int:
-        """Units of this process: those that were open when it began, and what it has read."""
-        return self.feed.total - self.settled_before
-
-    def _stop_as_misconfigured(self, why: str) -> None:
-        suspects = self.lane.wrong.suspects
-        self._reopen(suspects)
-        name = self.lane.endpoint.name
-        self.stop("misconfigured", f"{name}: the first {len(suspects)} requests failed alike: {why}", 4)
-
-    def _reopen(self, units: Sequence[int]) -> None:
-        """Units that failed only because the configuration is wrong go back to pending."""
-        self.committer.batch.reopened.extend(units)
-        self.committer.added()
 
     def _on_run_deadline(self) -> None:
         self.stop("run_deadline", "limits.run_deadline has passed", 5)
@@ -415,7 +369,7 @@ class LiveEngine:
         now = self._loop.time()
         when = self._next_chance(now)
         if self.lane.breaker.is_down or self.lane.overloaded_since is not None:
-            give_up = now + self._patience_s(now)
+            give_up = now + self._reasons.patience_s(now)
             when = give_up if when is None else min(when, give_up)
         if when is None:
             return
@@ -425,14 +379,6 @@ class LiveEngine:
             self._alarm.cancel()
         # uvloop's handles cannot tell their time, so it is kept beside them.
         self._alarm, self._alarm_at = self._loop.call_at(when, self._on_alarm), when
-
-    def _patience_s(self, now: float) -> float:
-        """Seconds until it is time to give up."""
-        lane, limit = self.lane, self.knobs.give_up_after_s
-        left = limit - lane.down_for_s(now)
-        if lane.refused_since is not None:
-            left = min(left, min(REFUSED_FOR_S, limit) - lane.refused_for_s(now))
-        return max(_GRAIN_S, left)
 
     def _next_chance(self, now: float) -> float | None:
         """When something can be sent by the passing of time alone. What comes back by itself needs no alarm."""
@@ -446,7 +392,7 @@ class LiveEngine:
 
     def _on_alarm(self) -> None:
         self._alarm = None
-        self._consider_giving_up(self._loop.time())
+        self._reasons.on_time(self._loop.time())
         self.dispatch()
 
     def tell(self, event: Event) -> None:

@@ -14,9 +14,9 @@ def said(event: Event) -> str | None:
         case Warned(message):
             line = f"warning: {message}"
         case EndpointPaused(endpoint, seconds, why):
-            line = f"{endpoint} paused for {duration(seconds)}: {why}"
+            line = f"{endpoint} paused for {duration(seconds)}: {_without(endpoint, why)}"
         case EndpointDown(endpoint, seconds, why):
-            line = f"{endpoint} is held to be down, next try in {duration(seconds)}: {why}"
+            line = f"{endpoint} is held to be down, next try in {duration(seconds)}: {_without(endpoint, why)}"
         case EndpointBack(endpoint, down_s):
             line = f"{endpoint} is back after {duration(down_s)}"
         case Stopping(reason, message, draining):
@@ -25,6 +25,11 @@ def said(event: Event) -> str | None:
         case _:
             return None
     return printable(line, _LINE)
+
+
+def _without(endpoint: str, why: str) -> str:
+    """A reason that does not begin with the endpoint's name again."""
+    return why.removeprefix(f"{endpoint}: ")
 
 
 def amounts(progress: Progress) -> str:

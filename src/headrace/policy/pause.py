@@ -25,8 +25,6 @@ class Pause:
     def __init__(self) -> None:
         self.until = 0.0
         self.why = ""
-        self.total_s = 0.0  # time paused so far: no unit's deadline runs in it
-        self._since = 0.0
         self._recent: deque[bool] = deque()
         self._overloads = 0
         self._judged_until = 0.0  # the end of the last pause that was judged, not named
@@ -35,10 +33,6 @@ class Pause:
 
     def is_on(self, now: float) -> bool:
         return now < self.until
-
-    def spent_s(self, now: float) -> float:
-        """Seconds paused until now, the running pause included."""
-        return self.total_s + (max(0.0, min(now, self.until) - self._since) if self.until else 0.0)
 
     def on_named_wait(self, wait_s: float, now: float, why: str, rng: random.Random) -> None:
         self._extend(now, now + on_return_s(wait_s, rng), why)
@@ -70,10 +64,6 @@ class Pause:
         return self._judged_until - now
 
     def _extend(self, now: float, until: float, why: str) -> None:
-        if until <= max(self.until, now):
-            return
-        if now >= self.until:
-            self.total_s += self.until - self._since if self.until else 0.0
-            self._since = now
-        self.until = until
-        self.why = why
+        if until > max(self.until, now):
+            self.until = until
+            self.why = why

@@ -48,21 +48,21 @@ class PromptRenderer:
 
 def _chat(prompt: PromptSpec) -> Iterator[_Part]:
     for key in ("prompt", "input"):
-        _absent(prompt, key, 'route = "chat" takes `user` (with `system`) or `messages`')
+        _absent(prompt, key, "the route chat takes `user` (with `system`) or `messages`")
     if prompt.messages is not None:
         for key in ("system", "user", "user_file"):
             _absent(prompt, key, "`messages` is the whole chat; put this text into it")
         return _messages(prompt.messages)
     if prompt.user is None:
-        raise SpecError('prompt.user is missing: route = "chat" needs `user`, `user_file` or `messages`', key="prompt.user")
+        raise SpecError("prompt.user is missing: the route chat needs `user`, `user_file` or `messages`", key="prompt.user")
     return _system_and_user(prompt.system, prompt.user)
 
 
 def _completion(prompt: PromptSpec) -> str:
     for key in ("system", "user", "user_file", "messages", "input"):
-        _absent(prompt, key, 'route = "completions" takes `prompt` alone')
+        _absent(prompt, key, "the route completions takes `prompt` alone")
     if prompt.prompt is None:
-        raise SpecError('prompt.prompt is missing: route = "completions" needs it', key="prompt.prompt")
+        raise SpecError("prompt.prompt is missing: the route completions needs it", key="prompt.prompt")
     return prompt.prompt
 
 
@@ -110,7 +110,9 @@ def _content_parts(parts: list[Any], key: str) -> Iterator[_Part]:
     yield b"["
     for number, part in enumerate(parts):
         if not isinstance(part, dict):
-            raise SpecError(f'{key}[{number}] is no table; a part looks like {{ type = "text", text = "…" }}', key=key)
+            raise SpecError(
+                f"{key}[{number}] is no table; a part is a table such as one with the type text and a `text`", key=key
+            )
         yield b"," if number else b""
         yield from _table(part, f"{key}[{number}]", ("text", "image_url"))
     yield b"]"

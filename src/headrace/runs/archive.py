@@ -39,6 +39,15 @@ def read(folder: RunFolder) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def is_of_the_end(folder: RunFolder) -> bool:
+    """Whether run.json was written when the run had finished. One that is damaged was not."""
+    try:
+        figures = read(folder).get("figures")
+    except LedgerError:
+        return False
+    return isinstance(figures, dict) and figures.get("state") == "finished"
+
+
 def base_of(document: dict[str, Any], folder: RunFolder) -> Path:
     """The folder that the job's paths are relative to."""
     base = document.get("base")

@@ -77,6 +77,11 @@ def output_rows(reader: LedgerReader, places: RecordPlaces, selection: Selection
     return _Rows(reader, places, _Layout(reader, selection), selection)
 
 
+def answer_names(reader: LedgerReader, selection: Selection) -> dict[str, str]:
+    """Our fields in the output, under the names that they have there."""
+    return _Layout(reader, selection).names
+
+
 class _Layout:
     """Which fields of ours the output has, and what they are called there: decided once."""
 

@@ -123,12 +123,12 @@ def _unknown_key(key: str, more: str) -> SpecError:
     section, _, name = key.rpartition(".")
     known = keys_of(re.sub(r"\[\d+\]", "", section))
     close = difflib.get_close_matches(name.lower(), known, n=1)
-    where = f"[{section}]" if section else "the job file"
+    where = f"`{section}`" if section else "the job file"
     home = [part for part in keys_of("") if not section and name in keys_of(part)]
     if close:
         hint = f"did you mean `{close[0]}`?"
     elif home:
-        hint = f"it stands in {' or '.join(f'[{part}]' for part in home)}"
+        hint = f"it stands in {' or '.join(f'`{part}`' for part in home)}"
     else:
         hint = f"known there: {', '.join(known)}"
     named = ascii(name)[1:-1][:_SHOWN] if not looks_secret("", name) else "…"

@@ -33,7 +33,7 @@ def refuse_unserved_tables(tables: dict[str, Any]) -> None:
     entries = tables.get("endpoint")
     for entry in entries if isinstance(entries, list) else [entries]:
         if isinstance(entry, dict) and isinstance(entry.get("concurrency"), dict):
-            raise _not_yet("endpoint.concurrency", 'as a table; write a number or "auto"')
+            raise _not_yet("endpoint.concurrency", "as a table", 'a number or "auto"')
 
 
 def check_rules(spec: JobSpec, base: Path) -> None:
@@ -46,9 +46,10 @@ def check_rules(spec: JobSpec, base: Path) -> None:
     _check_output(spec, base)
 
 
-def _not_yet(key: str, form: str = "") -> NotYetError:
+def _not_yet(key: str, form: str = "", instead: str = "") -> NotYetError:
     shown = f"`{key}` {form}" if form else f"`{key}`"
-    return NotYetError(f"{shown} is not served by this release", key=key, allowed="its default")
+    hint = f"; write {instead}" if instead else ""
+    return NotYetError(f"{shown} is not served by this release{hint}", key=key, allowed=instead or "its default")
 
 
 def _refuse_unserved(spec: JobSpec) -> None:
@@ -97,14 +98,14 @@ def _check_prompt(spec: JobSpec) -> None:
     if len(written) != 1 or written[0] not in fitting:
         found = ", ".join(f"prompt.{form}" for form in written) or "none"
         raise SpecError(
-            f'prompt: found {found}; model.route = "{route}" takes exactly one of {wanted}',
+            f"prompt: found {found}; the route {route} takes exactly one of {wanted}",
             key="prompt",
             found=found,
             allowed=f"exactly one of {wanted}",
         )
     if route == "completions" and prompt.system is not None:
         raise SpecError(
-            'prompt.system: found with model.route = "completions", which has no system message; put it into prompt.prompt',
+            "prompt.system: found with the route completions, which has no system message; put it into prompt.prompt",
             key="prompt.system",
             allowed="nothing",
         )

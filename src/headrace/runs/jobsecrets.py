@@ -48,6 +48,11 @@ def looks_secret(key: str, value: Any) -> bool:
     return isinstance(value, str) and bool(_SECRET_VALUE.search(value) or _LONG_TOKEN.fullmatch(value.strip()))
 
 
+def is_key(value: str) -> bool:
+    """Whether a text is a key itself, not a name or a path that speaks of one."""
+    return bool(_KEY_ITSELF.fullmatch(value.strip()))
+
+
 def refuse_secrets(tables: dict[str, Any]) -> None:
     """Raise SpecError where a key stands in the tables of a job, before anything else is judged."""
     entries = tables.get("endpoint")
@@ -116,7 +121,7 @@ def _url_holds_secret(url: str) -> bool:
 
 
 def _is_key_itself(value: Any) -> bool:
-    return isinstance(value, str) and bool(_KEY_ITSELF.fullmatch(value.strip()))
+    return isinstance(value, str) and is_key(value)
 
 
 def _is_env_name(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 from headrace import canon
 from headrace.errors import HeadraceError, OutputError, SpecError
 from headrace.ledger.reader import LedgerReader
-from headrace.runs.export import Selection, output_rows, write_output
+from headrace.runs.export import Selection, answer_names, output_rows, write_output
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
+from headrace.sinks.durable import remove_left_behind
 from headrace.sources.matching import still_hold
 from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Status
@@ -50,7 +52,7 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
         if not is_one_of(mark, ours):
             raise SpecError(
                 f"output.path: {place} is already there and no run of this job wrote it as it is; "
-                "move it, choose another path, or set output.overwrite = true.",
+                "move it, choose another path, or set output.overwrite to true.",
                 key="output.path",
             )
 
@@ -96,8 +98,10 @@ def is_one_of(mark: dict[str, Any], marks: Sequence[dict[str, Any] | None]) -> b
 
 
 def remove_partial(path: Path, marks: Sequence[dict[str, Any] | None]) -> None:
-    """Remove the part so far, if it is one that a run of this job wrote."""
+    """Remove the part so far, if it is one that a run of this job wrote, and what a process that died left of one."""
     partial = partial_path(path)
+    with contextlib.suppress(OSError):  # the output itself was written there
+        remove_left_behind(Path(os.path.realpath(partial)))
     mark = mark_of(partial)
     if mark is not None and is_one_of(mark, marks):
         partial.unlink(missing_ok=True)
@@ -137,6 +141,16 @@ def rows_of(folder: RunFolder, *, details: bool) -> Iterator[dict[str, Any]]:
         reader.close()
         if places is not None:
             places.close()
+
+
+def answer_names_of(folder: RunFolder, *, details: bool) -> dict[str, str]:
+    """Our fields in what `rows_of` gives, under the names that they have there."""
+    reader = LedgerReader(folder.ledger)
+    try:
+        reader.snapshot()
+        return answer_names(reader, Selection(details=details, with_fields=_records_of(reader)[1]))
+    finally:
+        reader.close()
 
 
 def _records_of(reader: LedgerReader) -> tuple[list[Path], bool]:

@@ -114,6 +114,7 @@ class Run:
         self.observers = observers
         self.is_new = is_new
         self.began = 0.0
+        self.is_idle = False  # nothing was sent: the run was finished
         self.clock = WallClock()
 
     async def go(self, source: OpenedSource | None, options: RunOptions) -> RunResult:
@@ -130,6 +131,7 @@ class Run:
             if reading.done and ledger.unsettled() == 0:
                 self.warn(f"run {self.folder.id} of this job is finished and nothing has changed: nothing is sent.")
                 ending = Ending()
+                self.is_idle = True
             else:
                 ledger.put_meta(
                     ending={}, output_is_current=False, **({"in_place": list(source.in_place)} if source is not None else {})
@@ -287,7 +289,8 @@ class Run:
         # The lock is still held, so that the document would say "running": it says how it ended.
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
-            self._archive(document)
+            if not (self.is_idle and archive.is_of_the_end(self.folder)):  # else it tells who answered, which stays true
+                self._archive(document)
         except LedgerError:
             if code != 7:
                 raise

@@ -79,7 +79,7 @@ def _job(folder: RunFolder, reader: LedgerReader, overrides: Sequence[str]) -> t
     tables: dict[str, Any] = {**content, **operating, "answer": answer}
     job = job_from_dict(tables, base, overrides)
     if job.spec.input != job_from_dict(tables, base).spec.input:
-        raise SpecError("[input] cannot be changed by retry: it sends records of this run again; start another run.", key="input")
+        raise SpecError("`input` cannot be changed by retry: it sends records of this run again; start another run.", key="input")
     path = document.get("job_file")
     named = Job(spec=job.spec, path=base / path if isinstance(path, str) else None, base=base)
     return named, job.spec.content_hash() != configs[0].content_hash

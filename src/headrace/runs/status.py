@@ -13,12 +13,14 @@ from headrace.ledger.lock import is_held
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
+from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.values import Kind, Origin, Sent, State, Status
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
 _INTERRUPTED = frozenset({130, 143})
 _EXAMPLES = 3
+_EXCERPTS = 100  # groups with an excerpt; nobody reads more
 
 
 def status(path: Path, *, ended: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -231,8 +233,12 @@ def _share(part: int, whole: int) -> float:
 
 
 def failures(path: Path) -> dict[str, Any]:
-    """The document of `failures --json`: what failed, was quarantined or rejected, by kind and message, most first."""
-    reader = LedgerReader(RunFolder(path).ledger)
+    """The document of `failures --json`: what failed, was quarantined or rejected, by kind and message, most first.
+
+    `excerpt` shows how the first example's record and its answer begin.
+    """
+    folder = RunFolder(path)
+    reader = LedgerReader(folder.ledger)
     try:
         reader.snapshot()
         groups = [
@@ -243,15 +249,21 @@ def failures(path: Path) -> dict[str, Any]:
             _group(reader, Status.REJECTED.value, as_text(error) or "", count, (low, high))
             for error, count, low, high in reader.all("rejected_items")
         ]
+        groups.sort(key=lambda group: -int(group["count"]))
+        with Excerpts(reader, folder) as excerpts:
+            for number, group in enumerate(groups):
+                seq = group.pop("first")
+                group["excerpt"] = excerpts.of(seq) if number < _EXCERPTS else None
     finally:
         reader.close()
-    return {"groups": sorted(groups, key=lambda group: -int(group["count"]))}
+    return {"groups": groups}
 
 
 def _group(reader: LedgerReader, what: str, error: str, count: int, places: tuple[int, int]) -> dict[str, Any]:
     kind, _, message = error.partition(": ")
     names = [item_name(reader, place) for place in dict.fromkeys(places)]
-    return {"status": what, "kind": kind, "message": message, "count": count, "examples": names[:_EXAMPLES]}
+    examples = names[:_EXAMPLES]
+    return {"status": what, "kind": kind, "message": message, "count": count, "examples": examples, "first": places[0]}
 
 
 def item_name(reader: LedgerReader, seq: int) -> Any:

@@ -30,7 +30,7 @@ class ReplacedFile:
                 raise OutputError(f"cannot write {path}: it is a folder; name a file")
             self._target.parent.mkdir(parents=True, exist_ok=True)
             self._temporary = self._target.with_name(f"{self._target.name}.tmp-{os.getpid()}")
-            _remove_left_behind(self._target)
+            remove_left_behind(self._target)
             self._handle: BinaryIO | None = self._temporary.open("wb", buffering=_BUFFER_BYTES)
             _keep_permissions(self._target, self._handle)
 
@@ -98,7 +98,8 @@ def _keep_permissions(target: Path, handle: BinaryIO) -> None:
         os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
 
 
-def _remove_left_behind(target: Path) -> None:
+def remove_left_behind(target: Path) -> None:
+    """Remove the temporary files that dead processes left for this path. Raises OSError where its folder cannot be read."""
     prefix = f"{target.name}.tmp-"
     for entry in list(os.scandir(target.parent)):
         owner = entry.name.removeprefix(prefix)

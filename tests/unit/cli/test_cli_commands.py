@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from headrace.cli import app
-from headrace.cli import export as export_module
-from headrace.cli import failures as failures_module
-from headrace.cli import runs as runs_module
-from headrace.cli import show as show_module
-from headrace.cli import status as status_module
+from headrace.cli import status as status_command
 from headrace.errors import LedgerError
 from headrace.events import Warned
 from headrace.protocols import Observer
+from headrace.runs import outputs, status
 from headrace.runs.registry import RUNS_FOLDER, create_run
 from headrace.values import Kind, Status
 
@@ -77,6 +74,7 @@ class Work:
 
     def failures(self, folder: Path) -> dict[str, Any]:
         group = {"status": "failed", "kind": "bad_request", "message": "m" * 500 + "\x07", "count": 1234, "examples": ["a\n", 7]}
+        group["excerpt"] = {"record": '{"text": "\x1b[2J\u202e' + "x" * 500, "answer": None}
         return {"groups": [group]}
 
     def show(self, folder: Path) -> dict[str, Any]:
@@ -99,10 +97,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     pipeline = SimpleNamespace(execute=fake.execute, RunOptions=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "headrace.runs.retry", SimpleNamespace(retry=fake.retry))
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
-    for module, name in ((status_module, "status_of"), (runs_module, "status_of"), (failures_module, "failures_of")):
-        monkeypatch.setattr(module, name, getattr(fake, name.removesuffix("_of")))
-    monkeypatch.setattr(show_module, "show_of", fake.show)
-    monkeypatch.setattr(export_module, "export_run", fake.export)
+    for name in ("status", "failures", "show"):
+        monkeypatch.setattr(status, name, getattr(fake, name))
+    monkeypatch.setattr(outputs, "export_run", fake.export)
     return fake
 
 
@@ -152,7 +149,7 @@ def test_following_ends_with_the_run(
     work: Work, run_id: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     naps: list[float] = []
-    monkeypatch.setattr(status_module.time, "sleep", naps.append)
+    monkeypatch.setattr(status_command.time, "sleep", naps.append)
     running = [document("running", done) for done in (0, 0, 1)]
     work.documents = [*running, document()]
     assert app.invoke(["status", "--follow"]) == 0
@@ -175,17 +172,19 @@ def test_runs_lists_also_one_that_cannot_be_read(
     def broken(folder: Path) -> dict[str, Any]:
         raise LedgerError("not a ledger")
 
-    monkeypatch.setattr(runs_module, "status_of", broken)
+    monkeypatch.setattr(status, "status", broken)
     assert app.invoke(["runs"]) == 0
     assert "not a ledger" in capsys.readouterr().out
 
 
 def test_failures_are_groups_with_short_harmless_examples(work: Work, run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.invoke(["failures"]) == 0
-    [line] = capsys.readouterr().out.splitlines()
+    line, excerpt = capsys.readouterr().out.splitlines()
     assert line.startswith("1,234  failed  bad_request  mmm")
     assert line.endswith("e.g. a\\n, 7")
     assert len(line) < 250
+    assert excerpt.startswith('    record  {"text": "\\x1b[2J\\u202ex')
+    assert len(excerpt) < 200
     assert app.invoke(["failures", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == work.failures(Path())
 

@@ -48,3 +48,34 @@ def test_where_keeps_nothing_between_records() -> None:
     assert [test(fields) for fields in records] == [True, False, True]
     with pytest.raises(RecordError):
         test({})
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("lang = 'en'", "== compares"),
+        ("lang === 'en'", "== compares"),
+        ("{{ lang == 'en' }}", "without braces"),
+        ("lang == 'en", "a quote is not closed"),
+        ("lang == 'en' && done", "and, or, not"),
+        ("!done", "and, or, not"),
+        ("lang <> 'en'", "!="),
+        ("my field == 1", "record['my field']"),
+        ("lang == 'en' or", "text in quotes"),
+        ("", "fields by their names"),
+        ("lang in ['=', '&&'", "allowed: fields"),
+    ],
+)
+def test_an_expression_that_cannot_be_used_comes_with_what_is_allowed(expression: str, hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        compile_where(expression)
+    assert hint in str(caught.value)
+    assert caught.value.allowed
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_no_record_has_comes_with_how_text_and_fields_are_written() -> None:
+    with pytest.raises(RecordError, match=r"'en' is undefined \(text stands in quotes.*; the record has 'lang'"):
+        compile_where("lang == en")({"lang": "en"})
+    with pytest.raises(RecordError, match="has no attribute 'length'; the record has"):
+        compile_where("lang.length > 1")({"lang": "en"})

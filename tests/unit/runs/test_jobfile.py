@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_a_missing_key_says_what_it_is_for() -> None:
         ({"limits": {"clas": "batch"}}, "did you mean `class`"),
         ({"limits": {"class_": "batch"}}, "did you mean `class`"),
         ({"endpoint": {"ulr": "x"}}, "did you mean `url`"),
-        ({"max_attempts": 3}, "it stands in [limits]"),
+        ({"max_attempts": 3}, "it stands in `limits`"),
         ({"answer": {"zzzz": 1}}, "known there: schema, labels"),
     ],
 )
@@ -417,3 +418,26 @@ def test_whatever_stands_there_is_accepted_or_refused_as_ours(section: str, name
     )
     with contextlib.suppress(SpecError):
         job_from_dict(tables, BASE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "input: {path: in.jsonl, limits: 3}",
+        "limit: 3",
+        "input: {path: in.jsonl}\nprompt: {system: x}\nmodel: {name: m}\nendpoint: {url: http://h/v1}\noutput: {path: o.jsonl}",
+        "endpoint: {concurrency: {start: 3}}",
+        "answer: {retry_invalid: many}",
+    ],
+)
+def test_what_is_said_about_yaml_speaks_of_no_toml(tmp_path: Path, text: str) -> None:
+    (tmp_path / "j.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_job(tmp_path / "j.yaml")
+    assert not re.search(r"\[[a-z]+\]|\w = ", str(caught.value)), str(caught.value)
+
+
+def test_a_table_of_concurrency_is_refused_in_plain_words() -> None:
+    with pytest.raises(NotYetError) as caught:
+        job_from_dict(JOB, BASE, ["endpoint.concurrency={start = 4}"])
+    assert str(caught.value) == '`endpoint.concurrency` as a table is not served by this release; write a number or "auto"'
