@@ -8,7 +8,7 @@ from typing import Any, Self
 from headrace.errors import InputError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs.registry import RunFolder
-from headrace.sources.fingerprint import still_hold
+from headrace.sources.matching import still_hold
 from headrace.sources.records import RecordPlaces
 
 _CHARS = 300
