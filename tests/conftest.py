@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from headrace.endpoints.aiohttp import AiohttpTransport
 from headrace.endpoints.pyreqwest import PyreqwestTransport
@@ -25,6 +26,9 @@ from headrace.runs.pipeline import RunOptions, RunResult, execute
 from headrace.testing.sim import Rule, SimOptions, SimServer
 
 COMMAND = Path(sys.executable).with_name("headrace")
+# A busy machine is no reason to fail: what is tried has no time of its own.
+settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headrace")
 PATIENCE_S = 120.0  # far more than anything here takes, so that only what hangs is cut
 
 # -- only loopback

@@ -70,10 +70,10 @@ def test_json_by_fields_and_by_a_file_and_plain_text_can_be_asked_for(typing: Ca
     assert spec.answer.schema_["required"] == ["animal", "legs"]
     assert (spec.input.id, spec.endpoint[0].api_key_env, spec.output.path) == (None, "MY_KEY", "out.csv")
     Path("s.json").write_text('{"type": "object", "properties": {"x": {"type": "string"}}}', encoding="utf-8")
-    typing("", "", "", "s", "s.json", "", URL, "m", "", "")
+    typing("in.jsonl", "", "", "s", "s.json", "", URL, "m", "", "")
     assert app.invoke(["init", "file.toml"]) == 0
     assert load_job(Path("file.toml")).spec.answer.schema_ == {"type": "object", "properties": {"x": {"type": "string"}}}
-    typing("", "", "", "text", "", URL, "m", "", "")
+    typing("in.jsonl", "", "", "text", "", URL, "m", "", "")
     assert app.invoke(["init", "text.toml"]) == 0
     answer = load_job(Path("text.toml")).spec.answer
     assert (answer.labels, answer.schema_) == (None, None)

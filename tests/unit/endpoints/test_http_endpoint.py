@@ -447,8 +447,8 @@ def test_a_redirect_says_where_to_without_its_query() -> None:
     assert (found.kind, "https://login.corp/x" in found.message, "abcdefgh" in found.message) == (Kind.BAD_ENDPOINT, True, False)
 
 
-def test_the_embedded_model_is_refused_with_one_line() -> None:
-    with pytest.raises(SpecError, match="local"):
+def test_the_embedded_model_is_started_elsewhere_and_has_no_address_here() -> None:
+    with pytest.raises(SpecError, match=r"endpoint\.url must be"):
         open_scripted(ScriptedTransport(), job(url="local"))
 
 

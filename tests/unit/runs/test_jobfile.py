@@ -247,7 +247,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"endpoint": [{"url": "http://a/v1"}, {"url": "http://b/v1"}]}, "endpoint"),
-        ({"endpoint": {"url": "local"}}, "endpoint.url"),
         ({"endpoint": {"concurrency": {"start": 2}}}, "endpoint.concurrency"),
         ({"endpoint": {"requests_per_minute": 60}}, "endpoint.requests_per_minute"),
         ({"model": {"route": "embeddings"}}, "model.route"),
