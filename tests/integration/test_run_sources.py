@@ -232,17 +232,16 @@ def test_an_output_inside_the_folder_that_is_read_is_refused(mill):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("put", FORMS)
-def test_per_01_killed_amid_reading_each_form_goes_on_where_it_was(mill, put, until):
-    texts = [f"unit {n} of many" for n in range(6000)]
+def test_per_01_killed_twice_a_run_over_each_form_goes_on_where_it_was(mill, put, until):
+    texts = [f"unit {n} of many" for n in range(4000)]
     with mill.sim() as sim:
         mill.put_job(sim.url, input=put(mill, texts), endpoint={"concurrency": 8})
-        for mark in (300, 2500):
+        for mark in (1, 1200):  # the first while the input is read
             process = mill.start("run", "job.toml", "--quiet")
             until(lambda mark=mark: sim.stats()["prompts"] >= mark)
             process.send_signal(signal.SIGKILL)
             mill.told(process)
-        assert mill.status()["input_complete"] is False
         told = mill.run()
         seen = sim.stats()
-    assert (told.code, seen["prompts"], len(mill.runs)) == (0, 6000, 1)
+    assert (told.code, seen["prompts"], len(mill.runs)) == (0, 4000, 1)
     assert mill.answers() == texts
