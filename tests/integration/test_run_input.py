@@ -186,11 +186,10 @@ def test_a_glob_is_read_in_order_of_its_names_and_one_without_a_file_is_refused(
     assert refused.value.exit_code == 2
 
 
-@pytest.mark.parametrize("path", ["in.json", "texts", "in.xyz"])
+@pytest.mark.parametrize("path", ["empty", "in.txt", "in.xyz"])
 def test_a_form_of_input_that_is_not_served_is_refused_with_one_line_that_names_it(mill, path: str):
-    (mill.folder / "texts").mkdir()
-    mill.write("texts/a.txt", "first")
-    mill.write("in.json", "[]")
+    (mill.folder / "empty").mkdir()
+    mill.write("in.txt", "")
     mill.write("in.xyz", "")
     mill.put_job(URL, input={"path": path})
     with pytest.raises((InputError, SpecError)) as refused:

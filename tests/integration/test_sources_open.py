@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import HeadraceError, InputBrokenError, InputError, NotYetError
+from headrace.errors import HeadraceError, InputBrokenError, InputError
 from headrace.sources import OpenedSource, matches, open_source
 from headrace.values import Record
 
@@ -75,14 +75,24 @@ def test_a_glob_without_a_file_says_the_pattern_and_the_folder(tmp_path: Path) -
     assert str(error) == f"input.path = *.jsonl: no file in {tmp_path} matches this pattern"
 
 
+def test_a_pattern_that_only_folders_match_says_so(tmp_path: Path) -> None:
+    (tmp_path / "texts-1").mkdir()
+    assert str(refusal("texts-*", tmp_path)).endswith(
+        "1 folders do, but a pattern is for files: name one folder to read its texts"
+    )
+
+
 @pytest.mark.parametrize(
-    ("name", "what"), [("x.json", ".json"), ("x.json.gz", ".json"), ("sqlite:///x.db", "sqlite"), (".", "a folder")]
+    ("name", "hint"),
+    [
+        ("x.txt", "texts are read by naming their folder"),
+        ("x.md.gz", "texts are read by naming their folder"),
+        ("x.db", 'a SQLite database is named by "sqlite:///x.db", with input.query'),
+    ],
 )
-def test_what_is_not_served_yet_says_what_is(tmp_path: Path, name: str, what: str) -> None:
-    (tmp_path / "x.json").write_bytes(b"[]")
-    error = refusal(name, tmp_path)
-    assert isinstance(error, NotYetError)
-    assert str(error).endswith(f"{what} is not served yet: use .jsonl, .csv, .tsv or .parquet")
+def test_a_suffix_of_texts_or_databases_says_how_they_are_named(tmp_path: Path, name: str, hint: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert str(refusal(name, tmp_path)).endswith(f"the text forms also with .gz or .zst; {hint}")
 
 
 @pytest.mark.parametrize("name", ["x.xlsx", "x", "x.parquet.gz", "x.gz", "x.jsonl.bz2", ".jsonl"])
@@ -90,7 +100,7 @@ def test_an_unknown_suffix_lists_those_allowed(tmp_path: Path, name: str) -> Non
     (tmp_path / name).write_bytes(b"{}")
     error = refusal(name, tmp_path)
     assert str(error).endswith(
-        "unknown suffix; allowed are .jsonl .ndjson .csv .tsv .parquet, the text forms also with .gz or .zst"
+        "unknown suffix; allowed are .jsonl .ndjson .json .csv .tsv .parquet, the text forms also with .gz or .zst"
     )
 
 
@@ -103,9 +113,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_what_could_block_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
-    (tmp_path / "folder.jsonl").mkdir()
     assert str(refusal("pipe.jsonl", tmp_path)).endswith("pipe.jsonl: not a regular file")
-    assert isinstance(refusal("folder.jsonl", tmp_path), NotYetError)
 
 
 def test_a_file_that_may_not_be_read_says_so(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:

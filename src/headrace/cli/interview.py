@@ -79,7 +79,7 @@ class _Interview:
         inputs = _inputs_here()
         default = inputs[0] if len(inputs) == 1 else None
         found = f" (here: {', '.join(inputs[:_SHOWN])})" if len(inputs) > 1 else ""
-        words = f"The input: .jsonl, .csv, .tsv or .parquet, or a pattern such as data/*.jsonl{found}"
+        words = f"The input: .jsonl, .json, .csv, .tsv or .parquet, a pattern such as data/*.jsonl, or a folder of texts{found}"
         self._put(Question(words, "--input", default), self.given.input, self._input)
 
     def _ask_for_fields(self) -> None:

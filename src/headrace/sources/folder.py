@@ -15,11 +15,12 @@ from headrace.sources.blocks import BLOCK_BYTES, BOMS, unpacked
 from headrace.sources.digests import RecordDigests
 from headrace.sources.jsonl import KEPT_BYTES, too_large
 from headrace.sources.names import Names
-from headrace.sources.paths import RECORD_SUFFIXES, Compression, cause, shown, split_suffix
+from headrace.sources.paths import COMPRESSIONS, RECORD_SUFFIXES, Compression, cause, shown, split_suffix
 from headrace.values import Record
 
 KIND = "folder"
 _LEFT_OUT = (b"~", b".bak", b".tmp", b".swp", b".part", b".crdownload")  # what editors and downloads leave
+_UNNAMED = Path("file")  # a record's reason does not say where it lies
 _STAMP_BYTES = 16
 _STAMPS = 2 ** (8 * _STAMP_BYTES)
 
@@ -217,7 +218,7 @@ def _content(root: Path, name: bytes, max_record: int) -> tuple[bytes, str | Non
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return b"", "not a regular file"
-        _, compression = split_suffix(os.fsdecode(name))
+        compression = COMPRESSIONS.get(name[name.rfind(b".") :].lower().decode("ascii", "replace"))
         if compression is None and status.st_size > max_record:
             return b"", too_large(status.st_size, max_record)
         return _unpacked(descriptor, compression, max_record)
@@ -228,8 +229,7 @@ def _content(root: Path, name: bytes, max_record: int) -> tuple[bytes, str | Non
 
 
 def _unpacked(descriptor: int, compression: Compression | None, max_record: int) -> tuple[bytes, str | None]:
-    path = Path("file")
-    blocks = unpacked(_Descriptor(descriptor), compression, path)
+    blocks = unpacked(_Descriptor(descriptor), compression, _UNNAMED)
     parts: list[bytes] = []
     size = 0
     try:
@@ -239,7 +239,7 @@ def _unpacked(descriptor: int, compression: Compression | None, max_record: int)
             if size > max_record:
                 return b"", f"too large: over {max_record:,} bytes, which is input.max_record"
     except InputBrokenError as error:
-        return b"", str(error).removeprefix(f"input {shown(path)}: ")
+        return b"", str(error).removeprefix(f"input {_UNNAMED}: ")
     return parts[0] if len(parts) == 1 else b"".join(parts), None
 
 

@@ -17,7 +17,7 @@ _FORMS: dict[str, Form] = {
     ".jsonl": "lines", ".ndjson": "lines", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
 RECORD_SUFFIXES = frozenset(_FORMS)
-_COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 _ALLOWED = ".jsonl .ndjson .json .csv .tsv .parquet, the text forms also with .gz or .zst"
 _TEXTS = frozenset({".txt", ".md", ".text"})
 _DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
@@ -75,7 +75,7 @@ def split_suffix(name: str) -> tuple[str, Compression | None]:
     """The suffix that says what a file holds, in small letters, and what it is packed with."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes[-2:]]
     last = suffixes[-1] if suffixes else ""
-    compression = _COMPRESSIONS.get(last)
+    compression = COMPRESSIONS.get(last)
     if compression is not None:
         last = suffixes[-2] if len(suffixes) > 1 else ""
     return last, compression

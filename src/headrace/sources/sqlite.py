@@ -40,6 +40,7 @@ class Query:
         self._where = f"input {shown(path)}"
         status_of(path)  # the library would say less, and wait for a pipe
         self._connection = _connected(path, self._where)
+        self._rows: sqlite3.Cursor | None = None
         try:
             if not text.strip():
                 raise self._refusal("is missing: a sqlite:/// input needs one SELECT", self._tables())
@@ -53,13 +54,16 @@ class Query:
         """Raises InputBrokenError."""
         given = 0
         try:
-            for row in self._rows:
+            for row in self._rows or ():
                 given += 1
                 yield row
         except sqlite3.Error as error:
             raise InputBrokenError(f"{self._where}: breaks off after {given:,} rows: {_said(error)}") from error
 
     def close(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            rows.close()  # a query that is at work keeps its lock beyond its connection
         self._connection.close()
 
     def _asked(self, text: str) -> sqlite3.Cursor:

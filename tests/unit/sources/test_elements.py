@@ -50,7 +50,9 @@ def broken(content: bytes, block_bytes: int = 7, **more: Any) -> tuple[list[byte
     error = None
     while error is None:
         try:
-            found += [element.raw for element in elements.next()]
+            some = elements.next()
+            assert some, "the elements end without a break"
+            found += [element.raw for element in some]
         except InputBrokenError as caught:
             error = caught
     with pytest.raises(InputBrokenError):

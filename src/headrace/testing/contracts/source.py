@@ -159,6 +159,13 @@ class SourceContract:
         self.read(self.open(path, tmp_path))
         assert {file: file.read_bytes() for file in self.put_files(tmp_path)} == before
 
+    def test_a_source_may_be_closed_amid_reading_and_twice(self, tmp_path: Path) -> None:
+        source = self.open(self.put(tmp_path, self.records()), tmp_path)
+        source.read(2)
+        source.close()
+        source.close()
+        assert len(source.fingerprint()) == len(source.files)
+
     def test_an_input_that_is_not_there_is_refused_with_one_line(self, tmp_path: Path) -> None:
         path = self.put(tmp_path, self.records())
         for file in self.put_files(tmp_path):
