@@ -404,6 +404,19 @@ def test_calibration_is_taken_over_with_the_answers(mill: Any):
     assert more.result.status["requests"]["reused"] == ITEMS + ASKED_FIRST
 
 
+def test_answers_are_not_taken_over_while_calibration_is_missing(mill: Any):
+    put(mill, calibrate=False)
+    mill.rehearse(**LAWS)
+    mill.output.unlink()
+    on = ["answer.calibrate=true"]
+    stopped = mill.rehearse(Rule(status=429, body=QUOTA), options=LAST, overrides=on, **LAWS)
+    assert (stopped.result.exit_code, stopped.result.reason, stopped.items) == (4, "quota", {})
+    assert stopped.result.status["input_complete"] is False
+    again = mill.rehearse(options=LAST, overrides=on, **LAWS)
+    assert (again.seen["requests"], again.items) == (ASKED_FIRST, {"done": ITEMS})
+    assert mill.answers() == [expected(f"row {n}.", calibrated=True)[0] for n in range(ITEMS)]
+
+
 def test_answers_that_were_generated_are_no_scores(mill: Any):
     put(mill, calibrate=False, answer={"method": "generate"})
     mill.rehearse(**LAWS)

@@ -153,6 +153,8 @@ class Run:
             reuse = open_reuse(options.reuse, self.job, self.folder, endpoint.identity, (config, number))
             asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config, slots_of(endpoint)))
             so_far = await self._prepare_scores(asked, reuse) if spec.answer.method == "score" else Ending()
+            if so_far.reason is not None and reuse is not None:
+                return so_far  # what is taken over while the input is read would be judged without calibration, for good
             _, next_unit = ledger.next_numbers()
             stores = open_stores(self.folder, source, reading, ledger.get_meta("fingerprint", []), dedupe=spec.input.dedupe)
             try:
