@@ -215,7 +215,7 @@ def _refuse_key(question: Question, text: str) -> None:
 
 
 def _inputs_here() -> list[str]:
-    """The files here that could be an input, by their names."""
+    """The files here that could be an input, by their names; a .json file beside others is rather a schema or settings."""
     names = []
     with os.scandir() as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -226,7 +226,8 @@ def _inputs_here() -> list[str]:
             except HeadraceError:
                 continue
             names.append(entry.name)
-    return [name for name in names if name.isprintable()]
+    names = [name for name in names if name.isprintable()]
+    return [name for name in names if not name.lower().endswith(".json")] or names
 
 
 def _stem(path: str) -> str:
