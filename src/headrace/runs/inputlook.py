@@ -41,7 +41,7 @@ class Look(Struct, frozen=True):
 
 
 def look_at(path: str, base: Path) -> Look:
-    """Read the first hundred records of what `input.path` would name. Raises InputError, for a database SpecError: it needs a query."""
+    """Read the first hundred records of what `input.path` would name. Raises InputError, SpecError."""
     source = open_source(path, base, max_record=_MAX_RECORD)
     try:
         records = source.read(_RECORDS).records
