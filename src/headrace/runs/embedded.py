@@ -27,7 +27,7 @@ _PLACE = "http://local"
 _KEY_VARIABLE = "HEADRACE_LOCAL_KEY"  # of a mapping that the endpoint alone sees, never of the environment
 RESTARTS = 3
 _RENEWED_AFTER = 100  # answers since the last restart, after which a death is none of the same row
-_NOTICED_S = 0.1  # a connection breaks a moment before its process is known to have ended
+_NOTICED = (20, 0.05)  # looks, and seconds between: a connection breaks a moment before its process has ended
 
 
 class SchemaForms(Struct, frozen=True):
@@ -67,11 +67,12 @@ class EmbeddedEndpoint:
             dead = await self._restarted()
             if dead is not None:
                 return dead
+        server = self._server
         result = await self._endpoint.send(request)
         if isinstance(result, Reply):
             self._answers += 1
-        elif result.status is None and await self._has_died():
-            return replace(result, message=f"the embedded model's server died: {self._server.how_it_ended()}")
+        elif result.status is None and await _has_died(server):
+            return replace(result, message=f"the embedded model's server died: {server.how_it_ended()}")
         return result
 
     async def ask_beginnings(self, labels: Sequence[str]) -> dict[str, list[str]] | None:
@@ -82,11 +83,6 @@ class EmbeddedEndpoint:
         """End the server, then the connections to it."""
         await asyncio.shield(asyncio.to_thread(self._server.close))
         await self._endpoint.close()
-
-    async def _has_died(self) -> bool:
-        if not self._server.has_ended:
-            await asyncio.sleep(_NOTICED_S)
-        return self._server.has_ended
 
     async def _restarted(self) -> Failure | None:
         """Start the server again, once for all who wait. A failure: it is not started any more."""
@@ -104,10 +100,11 @@ class EmbeddedEndpoint:
             self._answers = 0
             old = self._server
             try:
-                self._server = self._relay.server = LocalServer(old.weights, old.serving, old.api_key)
-                await ready(self._server)
+                new = await ready(LocalServer(old.weights, old.serving, old.api_key))
             except SpecError as error:
                 self._dead = _given_up(f"cannot be started again: {error}")
+            else:
+                self._server = self._relay.server = new  # only now: until it answers, nothing is sent there
             return self._dead
 
 
@@ -154,13 +151,22 @@ def _chosen(job: Job) -> Path | None:
     return job.base / Path(named).expanduser() if named is not None else None
 
 
-async def ready(server: LocalServer) -> None:
+async def ready(server: LocalServer) -> LocalServer:
     """Wait until the server answers, in a thread; a caller who is cancelled ends the server. Raises SpecError."""
     try:
-        await asyncio.to_thread(server.wait_ready)
+        return await asyncio.to_thread(server.wait_ready)
     except asyncio.CancelledError:
         server.close()
         raise
+
+
+async def _has_died(server: LocalServer) -> bool:
+    looks, pause_s = _NOTICED
+    for _ in range(looks):
+        if server.has_ended:
+            return True
+        await asyncio.sleep(pause_s)
+    return False
 
 
 def _serving(weights: Weights, endpoint: EndpointSpec) -> Serving:

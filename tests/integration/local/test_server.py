@@ -117,9 +117,9 @@ def test_the_child_holds_no_file_of_ours(server: LocalServer, small: Path, tmp_p
     try:
         with LocalServer(find_weights({}, chosen=small), Serving(slots=1, context=64)) as second:
             second.wait_ready()
-            held = {os.readlink(entry) for entry in Path(f"/proc/{second.pid}/fd").iterdir()}
+            held = {str(entry.readlink()) for entry in Path(f"/proc/{second.pid}/fd").iterdir()}
             assert not [name for name in held if str(tmp_path) in name]
-            assert os.readlink(f"/proc/{second.pid}/cwd") == "/"
+            assert Path(f"/proc/{second.pid}/cwd").readlink() == Path("/")
             assert os.getsid(second.pid) == second.pid != os.getsid(0)
     finally:
         os.close(ours)
