@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -54,4 +55,5 @@ def _write(state: Path | None, known: dict[str, Any]) -> None:
         temporary.write_bytes(orjson.dumps(dict(list(known.items())[-_REMEMBERED:]), option=orjson.OPT_INDENT_2))
         temporary.replace(state / "weights.json")
     except (OSError, TypeError):
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
