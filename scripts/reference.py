@@ -34,16 +34,26 @@ def _commands() -> str:
     ]
     group: Any = typer.main.get_command(application())
     for name in COMMANDS:
-        command = group.commands[name]
-        arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-        options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
-        usage = " ".join([f"headrace {name}", *map(_argument, arguments), *(["[OPTIONS]"] if options else [])])
-        lines += ["", f"## `headrace {name}`", "", f"    {usage}", "", _paragraphs(command.help or "")]
-        if arguments or options:
-            lines += ["", "| | |", "|---|---|"]
-            lines += [f"| `{_metavar(parameter)}` | {_cell(parameter.help)} |" for parameter in arguments]
-            lines += [f"| {_option(parameter)} | {_cell(parameter.help)}{_default(parameter)} |" for parameter in options]
+        lines += _command(f"headrace {name}", group.commands[name], "##")
     return "\n".join(lines) + "\n"
+
+
+def _command(path: str, command: Any, level: str) -> list[str]:
+    """A command with its arguments and options; a group with its commands."""
+    if hasattr(command, "commands"):
+        lines = ["", f"{level} `{path}`", "", _paragraphs(command.help or "")]
+        return lines + [
+            line for name, inner in command.commands.items() for line in _command(f"{path} {name}", inner, f"{level}#")
+        ]
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    usage = " ".join([path, *map(_argument, arguments), *(["[OPTIONS]"] if options else [])])
+    lines = ["", f"{level} `{path}`", "", f"    {usage}", "", _paragraphs(command.help or "")]
+    if arguments or options:
+        lines += ["", "| | |", "|---|---|"]
+        lines += [f"| `{_metavar(parameter)}` | {_cell(parameter.help)} |" for parameter in arguments]
+        lines += [f"| {_option(parameter)} | {_cell(parameter.help)}{_default(parameter)} |" for parameter in options]
+    return lines
 
 
 def _job_file() -> str:

@@ -87,7 +87,7 @@ def pull_(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="REPO|NAME", help=f"owner/name of a model on the hub, or one of {', '.join(KNOWN)}; by default {DEFAULT}."
+            metavar="MODEL", help=f"owner/name of a model on the hub, or one of {', '.join(KNOWN)}; by default {DEFAULT}."
         ),
     ] = None,
     file: Annotated[str | None, typer.Option("--file", metavar="NAME", help="Which GGUF file of the repository.")] = None,
@@ -155,8 +155,8 @@ def _weights(model: Path | None, *, embeddings: bool) -> Weights:
     """A model that only embeds where there is one; any other embeds too."""
     if embeddings:
         with suppress(SpecError):
-            return find_weights(os.environ, chosen=_path(model), kind="embedding")
-    return find_weights(os.environ, chosen=_path(model))
+            return find_weights(os.environ, chosen=_path(model), called="--model", kind="embedding")
+    return find_weights(os.environ, chosen=_path(model), called="--model")
 
 
 def _path(model: Path | None) -> Path | None:

@@ -80,7 +80,7 @@ class Hub:
     def describe(self, repo: str, file: str | None) -> HubFile:
         """The file to fetch: `file`, or by quantisation the one that small machines run best. Raises SpecError, FetchError."""
         if not _REPO.fullmatch(repo):
-            raise SpecError(f"found {repo[:80]!a}; a model is owner/name on the hub, or one of {', '.join(KNOWN)}", key="REPO")
+            raise SpecError(f"found {repo[:80]!a}; a model is owner/name on the hub, or one of {', '.join(KNOWN)}", key="MODEL")
         with self._get(f"{self._base}/api/models/{quote(repo)}/revision/main?blobs=true", {}) as reply:
             if reply.status != 200:
                 raise self._refusal(reply.status, repo)
@@ -263,7 +263,7 @@ def _chosen(files: list[HubFile], repo: str, file: str | None) -> HubFile:
         raise SpecError(f"{repo} has no file {file[:80]!a}; it has {names}", key="--file")
     whole = [entry for entry in files if not SPLIT.search(entry.path) and "mmproj" not in entry.path.lower()]
     if not whole:
-        raise SpecError(f"{repo} has no GGUF file that stands by itself; name a repository of GGUF files", key="REPO")
+        raise SpecError(f"{repo} has no GGUF file that stands by itself; name a repository of GGUF files", key="MODEL")
     return min(whole, key=lambda entry: (_rank(entry.path), entry.size, entry.path))
 
 

@@ -67,15 +67,24 @@ class Unusable(Struct, frozen=True):
     why: str
 
 
-def find_weights(environ: Mapping[str, str], *, chosen: Path | None = None, name: str = "local", kind: str = "text") -> Weights:
-    """The weights for `model.name`: `chosen` (model.weights), else HEADRACE_MODEL, else the smallest in the hub's cache, else a
+def find_weights(
+    environ: Mapping[str, str],
+    *,
+    chosen: Path | None = None,
+    called: str = "model.weights",
+    name: str = "local",
+    kind: str = "text",
+) -> Weights:
+    """The weights for `model.name`.
+
+    They are `chosen` (which the user wrote as `called`), else HEADRACE_MODEL, else the smallest in the hub's cache, else a
     package's.
 
     A file that was named must do; of what is merely found, what cannot be used is passed over. Raises SpecError in one line: what
     is wrong with the named file, which names were found where `name` is none of them, or what to type where nothing was found.
     """
     if chosen is not None or environ.get(VARIABLE):
-        return _named(environ, chosen, name, kind)
+        return _named((chosen, called) if chosen is not None else (Path(environ[VARIABLE]).expanduser(), VARIABLE), name, kind)
     others = []
     for found in candidates(environ):
         if isinstance(found, Weights) and found.gguf.kind == kind:
@@ -109,8 +118,8 @@ def answers_to(weights: Weights, name: str) -> bool:
     return _plain(name) in map(_plain, weights.names)
 
 
-def _named(environ: Mapping[str, str], chosen: Path | None, name: str, kind: str) -> Weights:
-    path, source = (chosen, "model.weights") if chosen is not None else (Path(environ[VARIABLE]).expanduser(), VARIABLE)
+def _named(named: tuple[Path, str], name: str, kind: str) -> Weights:
+    path, source = named
     try:
         found = _examine(path, source, (), None)
     except SpecError as error:

@@ -262,6 +262,12 @@ def test_what_is_not_served_yet_is_refused_in_one_line(sections: dict[str, Any],
     assert "not served by this release" in str(error)
 
 
+def test_the_embedded_model_takes_weights_an_identity_and_a_number_in_flight() -> None:
+    value = job(endpoint={"url": "local", "identity": "ours", "concurrency": 3}, model={"weights": "m.gguf"})
+    spec = job_from_dict(value, BASE).spec
+    assert (spec.model.weights, spec.endpoint[0].identity) == ("m.gguf", "ours")
+
+
 def test_what_is_not_served_yet_may_stand_at_its_default() -> None:
     value = job(limits={"order": "input", "class": "batch"}, slice={"truncate": "2000 chars"}, endpoint={"share": "full"})
     assert job_from_dict(value, BASE).spec.limits.order == "input"
@@ -292,6 +298,15 @@ def test_what_is_not_served_yet_may_stand_at_its_default() -> None:
         ({"endpoint": {"url": "http://h:99999/v1"}}, "endpoint.url"),
         ({"endpoint": {"url": "http://h/v 1"}}, "endpoint.url"),
         ({"endpoint": {"api_key_env": "A", "api_key_file": "b"}}, "endpoint.api_key_file"),
+        ({"model": {"weights": "m.gguf"}}, "model.weights"),
+        ({"endpoint": {"url": "local", "api_key_env": "A"}}, "endpoint.api_key_env"),
+        ({"endpoint": {"url": "local", "api_key_file": "a"}}, "endpoint.api_key_file"),
+        ({"endpoint": {"url": "local", "api_key_command": "a"}}, "endpoint.api_key_command"),
+        ({"endpoint": {"url": "local", "headers": {"X-A": "b"}}}, "endpoint.headers"),
+        ({"endpoint": {"url": "local", "headers_env": {"X-A": "B"}}}, "endpoint.headers_env"),
+        ({"endpoint": {"url": "local", "verify": False}}, "endpoint.verify"),
+        ({"endpoint": {"url": "local", "model": "other"}}, "endpoint.model"),
+        ({"endpoint": {"url": "Local"}}, "endpoint.url"),
         ({"model": {"extra": {"a": float("nan")}}}, "model.extra.a"),
         ({"model": {"extra": {"a": [2**70]}}}, "model.extra.a"),
         ({"prompt": {"user": "\udcff"}}, "prompt.user"),
