@@ -141,7 +141,7 @@ def test_interrupted_while_the_model_loads_it_ends_and_so_does_the_server(mill, 
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_started_again_and_the_run_goes_on(mill, local_job, processes, until):
-    local_job(150)
+    local_job(100)
     process = mill.start("run", "job.toml", "--json")
     first = processes.server_of(process.pid)
     until(lambda: done_units(mill) >= 5)
@@ -149,7 +149,7 @@ def test_a_server_that_dies_is_started_again_and_the_run_goes_on(mill, local_job
     told = mill.told(process)
     assert told.code == 0, told.err
     assert processes.are_gone(first)
-    assert told.document["items"]["done"] == 150
+    assert told.document["items"]["done"] == 100
     assert set(told.document["requests"]["by_kind"]) == {"connection"}
     assert "the embedded model's server died: it was killed (signal 9)" in told.err
 
@@ -199,7 +199,7 @@ def test_a_finished_job_starts_nothing_and_needs_no_weights_any_more(mill, local
 
 @pytest.mark.slow
 def test_other_weights_in_the_middle_of_a_run_are_told(mill, local_job, small: Path):
-    local_job(400, model={"weights": "model.gguf"})
+    local_job(100, model={"weights": "model.gguf"}, endpoint={"concurrency": 1})
     first = mill.folder / "model.gguf"
     kept = small.read_bytes()
     first.write_bytes(kept)
