@@ -61,6 +61,10 @@ INSERT INTO endpoint (identity, name) VALUES (?, ?) ON CONFLICT (identity) DO UP
 -- get_endpoint: the number of who answers
 SELECT id FROM endpoint WHERE identity = ?;
 
+-- other_answerers: who but this one gave accepted answers
+SELECT identity FROM endpoint WHERE id != ? AND EXISTS
+    (SELECT 1 FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.state = 2 AND attempt.endpoint = endpoint.id);
+
 -- pending: units to be sent, with the place of the record that they are rendered from
 SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
     item.file, item.offset, item.length

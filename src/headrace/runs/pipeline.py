@@ -35,7 +35,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.status import status
-from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, slots_of
+from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, other_weights, slots_of
 from headrace.sources.open import OpenedSource, open_source
 from headrace.spec import JobSpec
 
@@ -149,6 +149,7 @@ class Run:
         endpoint = await open_endpoint_of(self.job, self.making.judge)
         try:
             number = ledger.add_endpoint(endpoint.identity, endpoint.name)
+            self.warn(other_weights(self.folder, endpoint, number))
             ledger.recover(number, self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
             reuse = open_reuse(options.reuse, self.job, self.folder, endpoint.identity, (config, number))
             asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config, slots_of(endpoint)))

@@ -13,7 +13,7 @@ from headrace.endpoints.http import HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.errors import RunNotFoundError
 from headrace.ledger.dedupe import DedupeIndex
-from headrace.ledger.reader import LedgerReader
+from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs.embedded import EmbeddedEndpoint, SchemaForms, open_embedded
 from headrace.runs.intake import Reading, Stores
 from headrace.runs.job import Job
@@ -24,6 +24,7 @@ from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces, RecordsFile
 
 AnyEndpoint = HttpEndpoint | EmbeddedEndpoint
+_SHOWN_IDENTITY = 25  # local:sha256: and the first 12 digits
 
 
 def open_stores(
@@ -61,6 +62,21 @@ async def open_endpoint_of(job: Job, judge: AnswerJudge | ScoreJudge) -> AnyEndp
 def slots_of(endpoint: AnyEndpoint) -> int | None:
     """How many requests the endpoint is known to work on at once; None where it has not said."""
     return endpoint.slots if isinstance(endpoint, EmbeddedEndpoint) else None
+
+
+def other_weights(folder: RunFolder, endpoint: AnyEndpoint, number: int) -> str | None:
+    """A warning where the embedded model is another than the one that gave answers of this run; `number` is the ledger's."""
+    if not isinstance(endpoint, EmbeddedEndpoint):
+        return None
+    reader = LedgerReader(folder.ledger)
+    try:
+        others = [as_text(identity) or "" for (identity,) in reader.all("other_answerers", (number,))]
+    finally:
+        reader.close()
+    if not others:
+        return None
+    named = [identity[:_SHOWN_IDENTITY] for identity in (*others, endpoint.identity)]
+    return f"answers so far came from {', '.join(named[:-1])}, the rest comes from {named[-1]}; --new asks all of one."
 
 
 def open_reuse(run: str | None, job: Job, folder: RunFolder, identity: str, numbers: tuple[int, int]) -> Reuse | None:

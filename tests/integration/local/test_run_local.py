@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import secrets
 import signal
@@ -140,7 +141,7 @@ def test_interrupted_while_the_model_loads_it_ends_and_so_does_the_server(mill, 
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_started_again_and_the_run_goes_on(mill, local_job, processes, until):
-    local_job(150)
+    local_job(100)
     process = mill.start("run", "job.toml", "--json")
     first = processes.server_of(process.pid)
     until(lambda: done_units(mill) >= 5)
@@ -148,7 +149,7 @@ def test_a_server_that_dies_is_started_again_and_the_run_goes_on(mill, local_job
     told = mill.told(process)
     assert told.code == 0, told.err
     assert processes.are_gone(first)
-    assert told.document["items"]["done"] == 150
+    assert told.document["items"]["done"] == 100
     assert set(told.document["requests"]["by_kind"]) == {"connection"}
     assert "the embedded model's server died: it was killed (signal 9)" in told.err
 
@@ -194,6 +195,24 @@ def test_a_finished_job_starts_nothing_and_needs_no_weights_any_more(mill, local
         small.with_suffix(".away").rename(small)
     assert told.code == 0, told.err
     assert "nothing is sent" in told.err
+
+
+@pytest.mark.slow
+def test_other_weights_in_the_middle_of_a_run_are_told(mill, local_job, small: Path):
+    local_job(100, model={"weights": "model.gguf"}, endpoint={"concurrency": 1})
+    first = mill.folder / "model.gguf"
+    kept = small.read_bytes()
+    first.write_bytes(kept)
+    process = mill.start("run", "job.toml", "--quiet")
+    while done_units(mill) < 5:
+        pass
+    process.send_signal(signal.SIGINT)
+    assert mill.told(process).code == 130
+    first.write_bytes(kept + b"another hash")
+    told = mill.run()
+    assert told.code == 0, told.err
+    one, other = (f"local:sha256:{hashlib.sha256(content).hexdigest()[:12]}" for content in (kept, kept + b"another hash"))
+    assert f"answers so far came from {one}, the rest comes from {other}; --new asks all of one." in told.err
 
 
 @pytest.mark.slow
