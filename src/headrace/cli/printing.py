@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headrace.errors import (
     DiskError,
@@ -20,6 +20,9 @@ from headrace.errors import (
     SpecError,
 )
 from headrace.observe.text import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _KINDS: tuple[tuple[type[HeadraceError], str], ...] = (
     (NotYetError, "not_yet"),
@@ -53,6 +56,16 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+
+
+def print_tables(*tables: Table) -> None:
+    """Tables of the command's result, on stdout. Their cells are harmless already."""
+    from rich.console import Console  # noqa: PLC0415 (only where there is a table)
+
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(*tables, sep="\n")
+    _write(sys.stdout, captured.get())
 
 
 def error_document(error: HeadraceError) -> dict[str, Any]:

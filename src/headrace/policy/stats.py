@@ -1,9 +1,11 @@
-"""Statistics of counted answers: how sure a share is."""
+"""Statistics of counted answers: how sure a share is, and how each class fares."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from statistics import NormalDist
+from typing import NamedTuple
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -26,3 +28,34 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half
     return low, high
+
+
+class ClassFigures(NamedTuple):
+    """How one class fares. What cannot be said, because nothing is of the class or nothing was answered so, is None."""
+
+    n: int  # truly of the class
+    answered: int  # answered as it
+    right: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def class_figures(pairs: Iterable[tuple[str, str | None]], classes: Sequence[str] = ()) -> dict[str, ClassFigures]:
+    """Figures by class out of (true class, answered class or None), for `classes` and whatever else occurs.
+
+    In the order of `classes`, others as they come. F1 is None where neither side knows the class, else 0 where nothing is right.
+    """
+    counts = {name: [0, 0, 0] for name in classes}
+    for true, answered in pairs:
+        counts.setdefault(true, [0, 0, 0])[0] += 1
+        if answered is not None:
+            counts.setdefault(answered, [0, 0, 0])[1] += 1
+            counts[true][2] += answered == true
+    return {
+        name: ClassFigures(
+            n=n, answered=answered, right=right, precision=right / answered if answered else None,
+            recall=right / n if n else None, f1=2 * right / (n + answered) if n + answered else None,
+        )
+        for name, (n, answered, right) in counts.items()
+    }  # fmt: skip

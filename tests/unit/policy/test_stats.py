@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.stats import wilson
+from headrace.policy.stats import ClassFigures, class_figures, wilson
 
 # Computed with scipy.stats.binomtest(k, n).proportion_ci(method="wilson").
 PUBLISHED = [
@@ -58,3 +58,27 @@ def test_no_trial_says_nothing():
 def test_what_is_no_share_is_refused(successes: int, trials: int):
     with pytest.raises(ValueError, match="no share"):
         wilson(successes, trials)
+
+
+def test_each_class_has_its_precision_recall_and_f1():
+    pairs = [("a", "a"), ("a", "a"), ("a", "b"), ("b", "b"), ("b", None), ("c", "a")]
+    figures = class_figures(pairs)
+    assert figures["a"] == ClassFigures(n=3, answered=3, right=2, precision=2 / 3, recall=2 / 3, f1=2 / 3)
+    assert figures["b"] == ClassFigures(n=2, answered=2, right=1, precision=0.5, recall=0.5, f1=0.5)
+    assert figures["c"] == ClassFigures(n=1, answered=0, right=0, precision=None, recall=0.0, f1=0.0)
+
+
+def test_a_class_that_nobody_knows_has_no_figures_and_keeps_its_place():
+    figures = class_figures([("b", "z")], ["a", "b"])
+    assert list(figures) == ["a", "b", "z"]
+    assert figures["a"] == ClassFigures(0, 0, 0, None, None, None)
+    assert figures["z"] == ClassFigures(0, 1, 0, 0.0, None, 0.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["a", "b", "c", None]))))
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(pairs: list[tuple[str, str | None]]):
+    for figures in class_figures(pairs, "abc").values():
+        if figures.precision and figures.recall:
+            assert figures.f1 == pytest.approx(2 / (1 / figures.precision + 1 / figures.recall))
+        else:
+            assert not figures.f1
