@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from headrace.errors import (
     DiskError,
@@ -20,9 +20,6 @@ from headrace.errors import (
     SpecError,
 )
 from headrace.observe.text import printable
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _KINDS: tuple[tuple[type[HeadraceError], str], ...] = (
     (NotYetError, "not_yet"),
@@ -58,13 +55,22 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
 
 
-def print_tables(*tables: Table) -> None:
-    """Tables of the command's result, on stdout. Their cells are harmless already."""
-    from rich.console import Console  # noqa: PLC0415 (only where there is a table)
+def print_tables(*tables: tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
+    """Tables, each its titles and rows, on stdout. Cells are harmless already; columns of numbers (or "-") stand right."""
+    from rich import box  # noqa: PLC0415 (only where there is a table)
+    from rich.console import Console  # noqa: PLC0415 (as above)
+    from rich.table import Column, Table  # noqa: PLC0415 (as above)
 
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     with console.capture() as captured:
-        console.print(*tables, sep="\n")
+        for titles, rows in tables:
+            numeric = [all(cell == "-" or cell[:1].isdigit() for cell in column) for column in zip(*rows, strict=True)]
+            heads = zip(titles, numeric or [False] * len(titles), strict=True)
+            columns_ = [Column(title, justify="right" if is_number else "left", no_wrap=True) for title, is_number in heads]
+            table = Table(*columns_, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table, "")
     _write(sys.stdout, captured.get())
 
 

@@ -58,7 +58,9 @@ def test_the_demo_is_a_job_with_a_true_label_for_each_record(tmp_path: Path):
     assert job.spec.endpoint[0].url == "local"
     assert (job.spec.answer.method, job.spec.answer.calibrate) == ("score", True)
     records = [orjson.loads(line) for line in (path.parent / "records.jsonl").read_bytes().splitlines()]
-    expected = {pair["name"]: pair["category"] for pair in map(orjson.loads, (path.parent / "labels.jsonl").read_bytes().splitlines())}
+    expected = {
+        pair["name"]: pair["category"] for pair in map(orjson.loads, (path.parent / "labels.jsonl").read_bytes().splitlines())
+    }
     assert len(records) == 200
     assert [record["name"] for record in records] == list(expected)
     assert set(expected.values()) == set(job.spec.answer.labels or ())
