@@ -30,7 +30,7 @@ def test_the_demo_sorts_real_records_and_says_what_its_answers_are_worth(mill):
 
 
 def test_a_killed_demo_leaves_no_child_and_pays_nothing_twice(mill, until):
-    process = mill.start("demo", "--limit", "40", "--quiet")
+    process = mill.start("demo", "--limit", "60", "--quiet")
     ledgers = mill.folder.glob
     until(lambda: process.poll() is not None or (any(ledgers("*/.headrace/runs/*/ledger.db")) and done_so_far(mill) >= 5))
     assert process.poll() is None
@@ -42,12 +42,12 @@ def test_a_killed_demo_leaves_no_child_and_pays_nothing_twice(mill, until):
     assert before["state"] == "interrupted"
     assert before["items"]["pending"] > 0
     until(lambda: not any(alive(child) for child in children))
-    told = mill.command("demo", "--limit", "40", "--json")
+    told = mill.command("demo", "--limit", "60", "--json")
     assert told.code == 0, told.err
     status = told.document["status"]
     assert status["run"] == before["run"]
-    assert status["items"]["done"] == 40
-    assert status["requests"]["sent"] - status["requests"]["possibly_sent"] == 40 + CALIBRATION
+    assert status["items"]["done"] == 60
+    assert status["requests"]["sent"] - status["requests"]["possibly_sent"] == 60 + CALIBRATION
 
 
 def done_so_far(mill) -> int:

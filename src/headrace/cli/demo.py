@@ -58,6 +58,7 @@ def _figures(figures: DemoFigures) -> dict[str, Any]:
         "interval": list(figures.interval),
         "largest_class": {"label": figures.largest[0], "n": figures.largest[1]},
         "surest_half": {"n": figures.surest[0], "right": figures.surest[1]},
+        "models": figures.models,
         "per_class": {name: one._asdict() for name, one in figures.classes.items()},
     }
 
@@ -88,6 +89,7 @@ def _lines(figures: DemoFigures, status: dict[str, Any]) -> list[tuple[str, str]
     scored, (label, most), (half, half_right) = figures.n_scored, figures.largest, figures.surest
     missing = f"; {sum(figures.n_error.values())} without an answer are not counted" if figures.n_error else ""
     return [
+        ("model", printable(", ".join(figures.models))),
         ("throughput", f"{rate:,.0f} records/min: {total:,} in {60 * total / rate if rate else 0.0:,.0f} s"),
         ("tokens", f"{tokens['prompt']:,} prompt, {tokens['cached']:,} of them ({cached:.0%}) from the prefix cache"),
         ("accuracy", f"{figures.score:.3f} ({figures.right} of {scored}), 95 % Wilson interval {low:.3f} to {high:.3f}{missing}"),

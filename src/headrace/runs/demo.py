@@ -38,6 +38,7 @@ class DemoFigures(Struct, frozen=True):
     largest: tuple[str, int]  # the true label that most of the scored records have
     surest: tuple[int, int]  # of the more confident half: how many, how many of them right
     classes: dict[str, ClassFigures]
+    models: list[str]  # who answered, by the endpoint's own word
     rows: list[dict[str, Any]]  # the output's records, each with its true label as `expected`, in input order
 
     @property
@@ -109,6 +110,7 @@ def figures_of(rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> DemoFig
         largest=max(Counter(true for true, _ in pairs).items(), key=lambda item: item[1], default=("", 0)),
         surest=(len(surest), sum(row["answer"] == row["expected"] for row in surest)),
         classes=class_figures(pairs, labels),
+        models=sorted({str(row["answer_model"]) for row in scored}),
         rows=list(rows),
     )
 

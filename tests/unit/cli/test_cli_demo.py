@@ -23,7 +23,7 @@ STATUS = {
 ROWS = [
     {
         "name": name, "text": f"{name} a\x1b[2J\n\nMore of it.", "answer": answer, "answer_status": "done",
-        "answer_error": None, "answer_confidence": confidence, "expected": expected,
+        "answer_error": None, "answer_confidence": confidence, "answer_model": "Tiny-1M", "expected": expected,
     }
     for name, answer, confidence, expected in [
         ("tetris", "games", 0.912, "games"), ("lato", "fonts", 0.8, "fonts"), ("grub", "games", 0.31, "system"),
@@ -61,6 +61,7 @@ def test_the_figures_are_two_tables_and_a_few_lines(work: Work, capsys: pytest.C
     assert "games 1 1 0.50 1.00 0.67" in lines
     assert "system 1 0 - 0.00 0.00" in lines
     assert "grub grub a\\x1b[2J system games 0.31" in lines
+    assert "model Tiny-1M" in lines
     assert "throughput 90 records/min: 3 in 2 s" in lines
     assert "tokens 1,000 prompt, 910 of them (91%) from the prefix cache" in lines
     assert "accuracy 0.667 (2 of 3), 95 % Wilson interval 0.208 to 0.939" in lines
@@ -80,6 +81,7 @@ def test_json_is_one_document_of_the_status_and_the_figures(work: Work, capsys: 
     assert figures["score"] == pytest.approx(2 / 3)
     assert figures["interval"] == pytest.approx([0.207660, 0.938508], abs=5e-7)
     assert figures["largest_class"] == {"label": "games", "n": 1}
+    assert figures["models"] == ["Tiny-1M"]
     assert figures["surest_half"] == {"n": 2, "right": 2}
     assert figures["per_class"]["system"] == {"n": 1, "answered": 0, "right": 0, "precision": None, "recall": 0.0, "f1": 0.0}
 

@@ -19,7 +19,7 @@ def row(expected: str, answer: str | None, confidence: float | None = None, erro
     status = "done" if error is None else "quarantined" if error.startswith("schema_mismatch") else "failed"
     return {
         "name": "n", "text": "t", "answer": answer, "answer_status": status, "answer_error": error,
-        "answer_confidence": confidence, "expected": expected,
+        "answer_confidence": confidence, "answer_model": "m", "expected": expected,
     }  # fmt: skip
 
 
