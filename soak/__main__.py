@@ -10,19 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soak.faults import ENGINE
 from soak.mutations import Mutation, install
+from soak.reverts import CASES, Revert
+from soak.trials import ROOT, notices, passing
 
 if TYPE_CHECKING:
     from soak.lives import Sites
 
 CHUNK = 50
 FOUND_WITHIN = 500  # seeds
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
@@ -31,9 +32,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replay", type=int, metavar="SEED", help="live one life in this process, with its traceback")
-    parser.add_argument("--mutants", action="store_true", help="try the faults that lives must notice")
+    parser.add_argument("--mutants", action="store_true", help="try the faults that lives and tests must notice")
     parser.add_argument("--fault", metavar="NAME", help="live with this fault put in")
+    parser.add_argument("--case", metavar="ID", help="undo the fix of this case and run its test")
     options = parser.parse_args()
+    if options.case is not None:
+        return tried_case(next(revert for revert in CASES if revert.case == options.case))
     if options.mutants:
         return mutants(options.workers)
     if options.fault is not None:
@@ -84,15 +88,30 @@ def first_failure(first: int, count: int) -> int:
     return 0
 
 
+def tried_case(revert: Revert) -> int:
+    """One fix undone; 1 if its test does not notice."""
+    wrong = passing([revert.test]).get(revert.test)
+    noticed, line = notices(revert)
+    print(f"{revert.case}: {f'without it: {wrong}' if wrong else 'passes'}; {revert.mutation.name}: {line}")
+    return 0 if noticed and wrong is None else 1
+
+
 def mutants(workers: int) -> int:
-    """Each fault in a process of its own; 1 if one of them is not noticed."""
-    with ProcessPoolExecutor(workers) as pool:
-        told = list(pool.map(_tried, ENGINE))
+    """Each fault in a process of its own, and each fix undone in one; 1 if one of them is not noticed."""
+    with ThreadPoolExecutor(workers) as pool:  # whose work is done by the processes that it starts
+        whole = pool.submit(passing, [revert.test for revert in CASES])
+        reverted = list(zip(CASES, pool.map(notices, CASES), strict=True))
+        faults = list(zip(ENGINE, pool.map(_tried, ENGINE), strict=True))
     missed = 0
-    for fault, (noticed, line) in zip(ENGINE, told, strict=True):
+    for fault, (noticed, line) in faults:
         print(f"{'found ' if noticed else 'MISSED'}  {fault.name}: {line}")
         missed += not noticed
-    print(f"{len(ENGINE)} faults, {missed} missed")
+    for revert, (noticed, line) in reverted:
+        wrong = whole.result().get(revert.test)
+        noticed, line = (noticed, line) if wrong is None else (False, f"without it too: {wrong}")
+        print(f"{'found ' if noticed else 'MISSED'}  {revert.case}, {revert.mutation.name}: {line}")
+        missed += not noticed
+    print(f"{len(ENGINE)} faults, {len(CASES)} fixes undone, {missed} missed")
     return 1 if missed else 0
 
 

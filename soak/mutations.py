@@ -21,17 +21,15 @@ class Mutation(NamedTuple):
     new: str
 
 
-def text_of(module: str) -> tuple[Path, str]:
+def text_of(module: str) -> str:
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
-    path = Path(spec.origin)
-    return path, path.read_text(encoding="utf-8")
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def mutated(mutation: Mutation) -> str:
+def mutated(mutation: Mutation, text: str) -> str:
     """The module's text with the fault in it. Raises ValueError where the code has moved on: the mutation has to follow it."""
-    _, text = text_of(mutation.module)
     found = text.count(mutation.old)
     if found != 1:
         raise ValueError(f"{mutation.name}: its text stands {found} times in {mutation.module}, not once")
@@ -39,33 +37,38 @@ def mutated(mutation: Mutation) -> str:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, mutation: Mutation, path: Path) -> None:
-        super().__init__(mutation.module, str(path))
+    def __init__(self, mutation: Mutation, path: str) -> None:
+        super().__init__(mutation.module, path)
         self._mutation = mutation
 
     def get_code(self, fullname: str) -> object:  # type: ignore[override]  # a code object; never from a cache
-        return compile(mutated(self._mutation), self.get_filename(fullname), "exec")
+        path = self.get_filename(fullname)
+        return compile(mutated(self._mutation, Path(path).read_text(encoding="utf-8")), path, "exec")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, mutation: Mutation, path: Path) -> None:
+    def __init__(self, mutation: Mutation) -> None:
         self._mutation = mutation
-        self._path = path
 
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - the protocol's
-        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._mutation.module:
             return None
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=_Loader(self._mutation, self._path))
+        found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if found is None or found.origin is None:
+            return None
+        return importlib.util.spec_from_file_location(fullname, found.origin, loader=_Loader(self._mutation, found.origin))
 
 
 def install(mutation: Mutation) -> None:
-    """From now on the module is imported with its fault. Raises RuntimeError where it has been imported already."""
-    path, _ = text_of(mutation.module)
+    """From now on the module is imported with its fault. Raises RuntimeError where it has been imported already.
+
+    Nothing is imported by it: the packages around the module may import it themselves.
+    """
     if mutation.module in sys.modules:
         raise RuntimeError(f"{mutation.module} has been imported already")
-    sys.meta_path.insert(0, _Finder(mutation, path))
+    sys.meta_path.insert(0, _Finder(mutation))

@@ -21,14 +21,16 @@ __all__ = ["HeadraceError", "InputError", "Job", "LedgerError", "Result", "SpecE
 _LAZY = frozenset({"Job", "Result", "arun", "run"})
 
 
-def __getattr__(name: str) -> Any:
-    """The engine is loaded when it is first used: `headrace --version` does not pay for it."""
-    if name in _LAZY:
-        from headrace.runs import api  # noqa: PLC0415
+if not TYPE_CHECKING:  # to a type checker such a function says that the module has whatever name is asked of it
 
-        value = globals()[name] = getattr(api, name)
-        return value
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """The engine is loaded when it is first used: `headrace --version` does not pay for it."""
+        if name in _LAZY:
+            from headrace.runs import api  # noqa: PLC0415
+
+            value = globals()[name] = getattr(api, name)
+            return value
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

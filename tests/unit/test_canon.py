@@ -241,6 +241,14 @@ def test_a_units_hash_is_the_sha256_of_constants_and_payload(constants: dict[str
     assert canon.UnitHasher(dict(reversed(constants.items())))(payload) == expected
 
 
+@pytest.mark.parametrize("length", [0, 1, 2_046, 2_047, 2_048, 4_094, 4_095, 32_767, 32_768, 32_769, 1_000_000])
+def test_a_units_hash_does_not_depend_on_how_a_long_payload_is_fed(length: int) -> None:
+    payload = random.Random(length).randbytes(length)
+    for salt, more in ((b"", b""), (b"7", b"\x007")):
+        expected = hashlib.sha256(canon.canonical({"model": "m"}) + payload + more).digest()[: canon.HASH_BYTES]
+        assert canon.UnitHasher({"model": "m"})(payload, salt) == expected
+
+
 def test_a_units_hash_is_the_same_in_every_release() -> None:
     hasher = canon.UnitHasher({"route": "chat", "model": "m", "schema": None})
     assert hasher(b'[{"role":"user","content":"x"}]').hex() == "ed2ca4d390acfb5067babeca5de25897"

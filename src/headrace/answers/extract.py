@@ -22,7 +22,8 @@ NAMED_UP_TO = 100_000  # characters of a text in which the duplicate key is look
 _BLANK = " \t\r\n\ufeff\xa0"
 _decode = JSONDecoder().decode  # of the fast parsers the one that keeps integers beyond 64 bits
 _ESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*\\u003[aA]")
-_FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
+# Possessive: a backtick at the end of a line of megabytes must not make the search try every way to divide the line.
+_FENCE_LINE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^\n`]*+$", re.MULTILINE)
 _JSON_TAGS = frozenset({"", "json", "jsonc", "json5", "application/json"})
 _ONE_LINE_TAG = re.compile(r"(?:json)?", re.IGNORECASE)
 _START = re.compile(r"\{[ \t\r\n]*[\"}]|\[[ \t\r\n]*(?:[\[{\]\"\-0-9]|true|false|null)")

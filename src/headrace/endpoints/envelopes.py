@@ -59,8 +59,7 @@ def error_in(value: Any) -> ServerError | None:
         return _from_object(value)
     detail = value.get("detail", value.get("errors"))
     if detail and "choices" not in value:
-        text = detail if isinstance(detail, str) else json.dumps(detail, default=str)
-        return ServerError(text[:_KEPT], raw=value)
+        return ServerError(_as_text(detail)[:_KEPT], raw=value)
     return None
 
 
@@ -91,13 +90,19 @@ def _from_object(error: dict[str, Any]) -> ServerError:
     if isinstance(inner, dict):
         words.append(_word(inner.get("code")))
     message = error.get("message")
-    if not isinstance(message, str):
-        message = json.dumps(error if message is None else message, default=str)
+    message = _as_text(error if message is None else message)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message} ({metadata['raw'][:500]})"  # OpenRouter puts its provider's words here
     param = _word(error.get("param"))
     return ServerError(message[:_KEPT], kind, next((word for word in words if word), None), param, number, error)
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else json.dumps(value, default=str)
+    except RecursionError:  # what could just be read is a little too deep to be written
+        return "nested too deeply"
 
 
 def _word(value: Any) -> str | None:

@@ -114,7 +114,8 @@ def said(message: str) -> float | None:
     if seconds is None:
         number = re.match(r"[0-9.]+", span)
         assert number is not None
-        seconds = float(number[0]) * _WORDS[span[number.end() :].strip()[:3]]
+        unit = _WORDS.get(span[number.end() :].strip()[:3])
+        seconds = None if unit is None else float(number[0]) * unit  # None: more parts than a duration has
     return _positive(seconds)
 
 

@@ -76,6 +76,7 @@ class LiveEngine:
         """Until everything is settled or a stop has drained. Raises InputError where the input cannot be used at all."""
         self._loop = loop = asyncio.get_running_loop()
         committing = loop.create_task(self.committer.run())
+        committing.add_done_callback(self._on_committer_done)
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -332,6 +333,15 @@ class LiveEngine:
 
     def _on_broken(self, error: LedgerError) -> None:
         self.stop("disk", str(error), 7, reading_s=0.001)
+
+    def _on_committer_done(self, committing: asyncio.Task[None]) -> None:
+        """What it raised is a bug, since a failed write is none: `run` ends with it instead of waiting for commits forever."""
+        if committing.cancelled() or committing.exception() is None:
+            return
+        for task in list(self._runners):
+            task.cancel()
+        self.feed.stop(0.0)
+        self._finish()
 
     # -- the end
 

@@ -35,7 +35,7 @@ TABLE: list[tuple[str, int, bytes, Kind]] = [
     ("old rate", 429, openai("Rate limit reached", kind="tokens", code="rate_limit_exceeded"), Kind.RATE_LIMITED),
     ("slow down", 429, openai("Slow down", code="slow_down"), Kind.RATE_LIMITED),
     ("quota", 429, openai("You exceeded", kind="insufficient_quota", code="credit_balance_exhausted"), Kind.QUOTA),
-    ("old quota", 429, openai("You exceeded", kind="insufficient_quota", code="insufficient_quota"), Kind.QUOTA),
+    ("rtl-01 old quota", 429, openai("You exceeded", kind="insufficient_quota", code="insufficient_quota"), Kind.QUOTA),
     ("quota by type alone", 429, b'{"error":{"type":"insufficient_quota"}}', Kind.QUOTA),
     ("org limit", 429, openai("x", code="organization_spend_limit_exceeded"), Kind.QUOTA),
     ("key", 401, openai("Incorrect API key provided", code="invalid_api_key"), Kind.AUTH),

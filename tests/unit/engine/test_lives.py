@@ -7,8 +7,10 @@ import random
 import pytest
 
 from headrace.engine.knobs import Knobs
+from headrace.protocols import Batch
 from headrace.testing import NEVER, FakeEndpoint, Laws, by_unit, fails_first
 from headrace.testing.life import Life
+from headrace.testing.memory_ledger import MemoryLedger
 from headrace.values import Failure, Kind, Reply, Sent, State
 
 SERVER_ERROR = Failure(Kind.SERVER_ERROR, "boom", status=500)
@@ -173,6 +175,22 @@ def test_a_unit_that_is_not_settled_by_its_deadline_fails() -> None:
     error = life.ledger.outcomes[5].error
     assert error is not None
     assert error.startswith("deadline: ")
+
+
+@pytest.mark.parametrize("commits", [1, 3, 8])
+def test_a_bug_while_writing_ends_the_run_with_it_instead_of_waiting_forever(commits: int) -> None:
+    class Buggy(MemoryLedger):
+        left = commits
+
+        def commit(self, batch: Batch) -> None:
+            self.left -= 1
+            if self.left <= 0:
+                raise ZeroDivisionError("a bug")
+            super().commit(batch)
+
+    life = Life(texts(100), FakeEndpoint(Laws(latency_ms=20)), ledger=Buggy())
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        life.step(1)
 
 
 def test_per_06_the_first_interrupt_drains_and_keeps_the_second_stops_at_once() -> None:

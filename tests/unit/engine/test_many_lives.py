@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from soak.chunks import chunk
 from soak.faults import ENGINE
-from soak.mutations import mutated
+from soak.mutations import mutated, text_of
 from soak.plans import draw
 
 
@@ -23,4 +23,4 @@ def test_an_equal_seed_is_an_equal_life() -> None:
 
 @pytest.mark.parametrize("fault", ENGINE, ids=lambda fault: fault.name)
 def test_a_fault_still_finds_its_place(fault) -> None:
-    compile(mutated(fault), fault.module, "exec")
+    compile(mutated(fault, text_of(fault.module)), fault.module, "exec")

@@ -88,6 +88,11 @@ def test_a_failure_of_the_unit_itself_is_not_excused(kind: Kind) -> None:
     assert decide(failure(kind), standing(excused=True)) == decide(failure(kind), standing())
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_REQ_03_what_the_endpoint_has_mended_is_sent_again_and_spends_nothing(kind: Kind) -> None:  # noqa: N802 - the case's id
+    assert decide(failure(kind, mended=True), standing(5, max_attempts=6)) == Verdict(Action.AGAIN, counts=False, kind=kind)
+
+
 @given(KINDS, st.sampled_from(Sent), st.integers(0, 20), st.integers(0, 20), st.booleans(), st.booleans())
 def test_a_mended_endpoint_is_asked_again_for_nothing(
     kind: Kind, sent: Sent, spent: int, reasks: int, ambiguous: bool, excused: bool

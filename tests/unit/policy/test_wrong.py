@@ -62,7 +62,7 @@ def test_what_differs_in_words_kind_or_status_is_not_identical() -> None:
         assert not rule.on_failure(300 + unit, bad(kind=Kind.PROTOCOL), None)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in SUSPECT])
+@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.BAD_REQUEST, Kind.SERVER_ERROR, Kind.PROTOCOL}))
 def test_CTX_02_other_kinds_do_not_count(kind: Kind) -> None:  # noqa: N802 - the case's id
     rule = WrongConfiguration()
     assert not any(rule.on_failure(unit, bad(kind=kind), 50) for unit in range(50))
@@ -111,6 +111,32 @@ def test_input_that_ends_late_lowers_the_bar_for_the_next_failure() -> None:
     rule = WrongConfiguration()
     assert proofs(rule, range(5), None) == []
     assert rule.on_failure(4, bad(), 5)
+
+
+@pytest.mark.parametrize(
+    ("failed", "total", "proven"), [(5, 5, True), (3, 3, True), (4, 5, False), (2, 2, False), (9, 1_000, False)]
+)
+def test_the_end_of_the_input_tells_whether_a_small_job_has_failed_as_a_whole(failed: int, total: int, proven: bool) -> None:
+    rule = WrongConfiguration()
+    assert proofs(rule, range(failed), None) == []
+    assert rule.on_input_read(total) is proven
+    assert rule.suspects == list(range(failed))
+    # Once it is proven, what was still on its way goes back too, alike or not.
+    assert rule.on_failure(failed, bad("another word"), total) is proven
+
+
+def test_the_end_of_the_input_proves_nothing_after_a_success_or_without_a_failure() -> None:
+    rule = WrongConfiguration()
+    assert rule.on_input_read(3) is False
+    proofs(rule, range(4), None)
+    rule.on_success()
+    assert rule.on_input_read(4) is False
+
+
+def test_ten_alike_were_proof_before_the_input_ended_and_are_afterwards() -> None:
+    rule = WrongConfiguration()
+    proofs(rule, range(10), None)
+    assert rule.on_input_read(1_000_000) is True
 
 
 def test_a_server_that_never_says_the_same_twice_does_not_fill_the_memory() -> None:
