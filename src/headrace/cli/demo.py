@@ -95,7 +95,7 @@ def _lines(figures: DemoFigures, status: dict[str, Any]) -> list[tuple[str, str]
         ("accuracy", f"{figures.score:.3f} ({figures.right} of {scored}), 95 % Wilson interval {low:.3f} to {high:.3f}{missing}"),
         ("to beat", f"{most / max(scored, 1):.3f}: the sample's largest class ({label}) as the answer to all"),
         ("sure", f"of the {half} answers with the highest confidence {half_right} are right"),
-        ("note", "what this small model reaches on this sample; it says nothing of other models, labels or texts"),
+        ("note", "what this model reaches on this sample; it says nothing of other models, labels or texts"),
     ]
 
 
