@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,8 @@ def test_ctrl_c_and_the_end_of_input_at_a_terminal_write_nothing(mill: Any, byte
             start_new_session=True, preexec_fn=lambda: _own_terminal(theirs),  # noqa: PLW1509 (one call of the system, no lock)
         )  # fmt: skip
         os.close(theirs)
-        text = _read_until(ours, "[in.jsonl]:")
-        os.write(ours, byte)
-        text = _read_until(ours, None)
+        _read_until(ours, "[in.jsonl]:")
+        text = _read_until(ours, None, byte)
         assert process.wait(60) == code
     finally:
         os.close(ours)
@@ -64,10 +64,17 @@ def _own_terminal(descriptor: int) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
 
 
-def _read_until(descriptor: int, mark: str | None) -> str:
-    """What the terminal shows, up to the mark, or to its end."""
+def _read_until(descriptor: int, mark: str | None, typed: bytes = b"") -> str:
+    """What the terminal shows, up to the mark, or to its end. `typed` is typed, and again while nothing comes.
+
+    A signal that comes after the prompt and just before the line is waited for is seen only at the next key.
+    """
     text = ""
+    os.write(descriptor, typed)
     while mark is None or mark not in text:
+        if not select.select([descriptor], [], [], 2.0)[0]:
+            os.write(descriptor, typed)
+            continue
         try:
             block = os.read(descriptor, 4096)
         except OSError:  # Linux says so when the last process has gone
