@@ -120,7 +120,7 @@ def _text(body: bytes) -> str:
     kept = _PAGE if page else _KEPT
     text = body[:kept].decode("utf-8", "replace")
     if len(body) > kept:
-        text = text.rsplit(None, 1)[0]  # not through the middle of a word, which might be a secret
+        text = "".join(text.rsplit(None, 1)[:1])  # not through the middle of a word, which might be a secret
     if page:
         text = "a web page: " + _MARKUP.sub(" ", text)
     return " ".join(text.split())
