@@ -61,7 +61,9 @@ def read_tables(path: Path) -> dict[str, Any]:
         except RecursionError:
             raise SpecError(f"{path.name}: nested too deeply") from None
         except ValueError:  # thousands of digits
-            raise SpecError(f"{path.name}: found an integer beyond 64 bits", found="a larger integer", allowed="64 bits") from None
+            raise SpecError(
+                f"{path.name}: found an integer beyond 64 bits", found="a larger integer", allowed="64 bits"
+            ) from None
     if not isinstance(value, dict):
         raise SpecError(f"{path.name}: a job file is a table with the sections input, prompt, model, endpoint and output")
     return value

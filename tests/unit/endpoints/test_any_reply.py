@@ -82,6 +82,30 @@ def test_a_long_body_that_begins_with_nothing_is_a_failure_as_any_other() -> Non
         assert found.message == "HTTP 500"
 
 
+PADDED = st.builds(lambda char, times: char * times + KEY, st.sampled_from([" ", "x", "\n", "x "]), st.integers(0, 6_200))
+PLACES = [
+    '{"error":{"message":%s}}', '{"error":{"code":%s,"message":"m"}}', '{"error":{"type":%s}}', '{"error":{"param":%s}}',
+    '{"error":{"message":"m","metadata":{"raw":%s}}}', '{"error":{"innererror":{"code":%s}}}', '{"error":%s}', '{"error":[%s]}',
+    '{"detail":%s}', '{"detail":[{"msg":%s}]}', '{"choices":[],"echo":%s}', '{"message":%s}', "%s", "<html>%s",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@given(PADDED, st.sampled_from(PLACES), st.sampled_from([200, 400, 401, 429, 500]))
+def test_obs_01_wherever_a_long_text_is_cut_no_beginning_of_a_secret_shows(text: str, place: str, status: int) -> None:
+    body = place % (text if place.endswith("%s") else json.dumps(text))
+    found = sent(response(status, body.encode()))
+    assert "SECR" not in repr(found)
+
+
+@pytest.mark.parametrize(("place", "pad"), [("code", "x" * 195), ("type", " " * 195), ("raw", " " * 495)])
+def test_obs_01_a_secret_that_a_code_was_cut_through_does_not_show(place: str, pad: str) -> None:
+    error = {"message": "m", place: pad + KEY, "metadata": {place: pad + KEY}}
+    assert "SECR" not in repr(sent(response(500, {"error": error})))
+    assert "SECR" not in repr(sent(response(200, {"echo": "x" * 180 + KEY})))
+    assert "SECR" not in repr(sent(response(500, b" " * 5_980 + KEY.encode())))
+
+
 HEADS = [
     "",
     "<html>",
