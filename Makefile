@@ -58,10 +58,12 @@ format: setup
 bench: setup
 	$(BIN)/python -m bench
 
-# Ten thousand simulated lives of a run; and whether faults put in on purpose are noticed.
+# Ten thousand simulated lives of a run, and thousands of examples of each property.
 soak: setup
 	$(BIN)/python -m soak
+	HEADRACE_EXAMPLES=3000 $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) -m hypothesis tests/unit tests/contract tests/integration
 
+# Whether faults put in on purpose, and fixes undone, are noticed.
 mutants: setup
 	$(BIN)/python -m soak --mutants
 

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -26,8 +27,13 @@ from headrace.runs.pipeline import RunOptions, RunResult, execute
 from headrace.testing.sim import Rule, SimOptions, SimServer
 
 COMMAND = Path(sys.executable).with_name("headrace")
-# A busy machine is no reason to fail: what is tried has no time of its own.
-settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no reason to fail: what is tried has no time of its own. `make soak` tries more examples of each property.
+settings.register_profile(
+    "headrace",
+    deadline=None,
+    max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "100")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("headrace")
 PATIENCE_S = 120.0  # far more than anything here takes, so that only what hangs is cut
 
@@ -89,6 +95,23 @@ def _environment_is_left_as_found() -> Iterator[None]:
         if name in before:
             os.environ[name] = before[name]
     assert not changed, f"the test left the environment changed: {', '.join(sorted(changed))}"
+
+
+@pytest.fixture
+def linear() -> Iterator[None]:
+    """Fails a test that has used a minute of the processor itself, however busy the machine is with other things.
+
+    For work on texts so long that in proportion to their length it takes a second, and to its square hours.
+    """
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise AssertionError("a minute of work: it does not grow in proportion to the text")
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 60.0)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+    signal.signal(signal.SIGVTALRM, before)
 
 
 # -- a mill: a folder with an input, a job and the means to run it

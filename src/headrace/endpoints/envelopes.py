@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 _PARSED = 1_000_000  # an error larger than this is read as text
-_KEPT = 6_000  # more than is ever shown: a message is cut only after secrets were taken out of it
+KEPT = 6_000  # more than is ever shown: a message is cut only after secrets were taken out of it
 _PAGE = 16_384  # of a page, before its markup is taken out
+_LONGEST_WORD = 200
 _MATCHED = 4_000
 _MATCHED_LOOSE = 1_000  # of a page or a plain text: who is able to say what was wrong with a request says it in JSON
 _MARKUP = re.compile(r"<(?:script|style)\b[^<]{0,20000}|<[^<>]{0,2000}>", re.IGNORECASE)
@@ -52,14 +53,12 @@ def error_in(value: Any) -> ServerError | None:
     if isinstance(error, dict):
         return _from_object(error)
     if isinstance(error, str) and error:
-        return ServerError(
-            error[:_KEPT], _word(value.get("error_type") or value.get("type")), _word(value.get("code")), raw=value
-        )
+        return ServerError(error[:KEPT], _word(value.get("error_type") or value.get("type")), _word(value.get("code")), raw=value)
     if value.get("object") == "error" or value.get("type") == "error" or (value.get("message") and "choices" not in value):
         return _from_object(value)
     detail = value.get("detail", value.get("errors"))
     if detail and "choices" not in value:
-        return ServerError(_as_text(detail)[:_KEPT], raw=value)
+        return ServerError(_as_text(detail)[:KEPT], raw=value)
     return None
 
 
@@ -93,9 +92,9 @@ def _from_object(error: dict[str, Any]) -> ServerError:
     message = _as_text(error if message is None else message)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        message = f"{message} ({metadata['raw'][:500]})"  # OpenRouter puts its provider's words here
+        message = f"{message} ({metadata['raw']})"  # OpenRouter puts its provider's words here
     param = _word(error.get("param"))
-    return ServerError(message[:_KEPT], kind, next((word for word in words if word), None), param, number, error)
+    return ServerError(message[:KEPT], kind, next((word for word in words if word), None), param, number, error)
 
 
 def _as_text(value: Any) -> str:
@@ -106,7 +105,9 @@ def _as_text(value: Any) -> str:
 
 
 def _word(value: Any) -> str | None:
-    return str(value)[:200] if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
+    """A code or the like. What is longer is none; cut, it might show the beginning of a secret."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return text if 0 < len(text) <= _LONGEST_WORD else None
 
 
 def _status(value: Any) -> int | None:
@@ -117,10 +118,11 @@ def _status(value: Any) -> int | None:
 
 def _text(body: bytes) -> str:
     page = is_html(body)
-    kept = _PAGE if page else _KEPT
+    kept = _PAGE if page else KEPT
     text = body[:kept].decode("utf-8", "replace")
     if len(body) > kept:
-        text = text.rsplit(None, 1)[0]  # not through the middle of a word, which might be a secret
+        words = text.rsplit(None, 1)  # not through the middle of a word, which might be a secret
+        text = words[0] if len(words) == 2 else "" if text[:1].isspace() else text
     if page:
         text = "a web page: " + _MARKUP.sub(" ", text)
     return " ".join(text.split())

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from headrace.endpoints.envelopes import ServerError, error_in, is_html, parse
+from headrace.endpoints.envelopes import KEPT, ServerError, error_in, is_html, parse
 from headrace.values import Reply, Usage
 
 _LARGEST_COUNT = 2**53
@@ -106,12 +106,12 @@ def _read_slowly(body: bytes, content_type: str) -> Reply | ServerError | Broken
     choice = _first(value.get("choices"))
     if value.get("error"):
         error = error_in(value)
-        return error if error is not None else ServerError(str(value["error"])[:1_000])
+        return error if error is not None else ServerError(str(value["error"])[:KEPT])
     if choice is None:
         error = error_in(value)
         if error is not None:
             return error
-        return Broken(f"a 200 without choices: {str(value)[:200]}")
+        return Broken(f"a 200 without choices: {str(value)[:KEPT]}")
     return _tolerant(value, choice)
 
 

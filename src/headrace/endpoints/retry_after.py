@@ -19,7 +19,8 @@ _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e
 _RFC_3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:.]{8,18}(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})", re.ASCII)
 _SAID = Phrases(
     "retry|try again|wait",
-    r"(?a:(?:retry|try again|wait)\s+(?:after|in|for)?\s*:?\s*((?:[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:h|ms|m|s)(?![a-z])\s*)+"
+    # Possessive: a message of thousands of spaces must not be divided in every way among these four.
+    r"(?a:(?:retry|try again|wait)\s++(?:after|in|for)?+\s*+:?+\s*+((?:[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:h|ms|m|s)(?![a-z])\s*)+"
     r"|[0-9]{1,9}(?:\.[0-9]{1,12})?\s*(?:milliseconds?|seconds?|secs?|minutes?|mins?|hours?)))",
 )
 _LISTENED = 4_000  # characters of a message

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from headrace.errors import SpecError
-from headrace.runs.jobsecrets import HIDDEN, looks_secret
+from headrace.runs.jobsecrets import HIDDEN, looks_secret, shown_name
 from headrace.spec import JobSpec
 
 _SHOWN = 60
@@ -95,7 +95,7 @@ def _place(error: ErrorDetails, tables: dict[str, Any]) -> tuple[str, Any]:
                     key[-1] = f"endpoint[{step}]"
         elif isinstance(value, dict) and step in value:
             value = value[step]
-            key.append(step)
+            key.append(shown_name(step))
         elif step == error["loc"][-1] and error["type"] == "missing":
             key.append(step)
             value = _MISSING
@@ -131,9 +131,7 @@ def _unknown_key(key: str, more: str) -> SpecError:
         hint = f"it stands in {' or '.join(f'`{part}`' for part in home)}"
     else:
         hint = f"known there: {', '.join(known)}"
-    named = ascii(name)[1:-1][:_SHOWN] if not looks_secret("", name) else "…"
-    key = f"{section}.{named}" if section else named
-    return SpecError(f"unknown key `{named}` in {where}; {hint}{more}", key=key, found="an unknown key", allowed=", ".join(known))
+    return SpecError(f"unknown key `{name}` in {where}; {hint}{more}", key=key, found="an unknown key", allowed=", ".join(known))
 
 
 def _model(section: str) -> type[BaseModel] | None:

@@ -71,7 +71,8 @@ def _inlined(tables: dict[str, Any], base: Path) -> dict[str, Any]:
         if "user" in prompt:
             raise SpecError("prompt: user and user_file exclude each other", key="prompt.user_file", allowed="one of them")
         prompt = dict(prompt)
-        prompt["user"] = read_text(base / prompt.pop("user_file"), "prompt.user_file")
+        written = prompt.pop("user_file")
+        prompt["user"] = read_text(base / written, "prompt.user_file", written)
         tables = {**tables, "prompt": prompt}
     if isinstance(answer, dict) and "schema" in answer:
         tables = {**tables, "answer": {**answer, "schema": _schema(answer["schema"], base)}}
@@ -83,9 +84,10 @@ def _schema(value: Any, base: Path) -> Any:
         return value.model_json_schema()
     if not isinstance(value, str):
         return value
-    path = base / value
+    text = read_text(base / value, "answer.schema", value)
+    path = shown("answer.schema", value)
     try:
-        schema = canon.decode(read_text(path, "answer.schema"))
+        schema = canon.decode(text)
     except ValueError:
         raise SpecError(f"answer.schema: {path}: not valid JSON", key="answer.schema", allowed="a JSON Schema file") from None
     if not isinstance(schema, dict):

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
+from headrace.runs.jobfaults import shown
 from headrace.spec import EndpointSpec, JobSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -177,10 +178,11 @@ def _check_endpoint(spec: JobSpec) -> None:
     except ValueError:
         sound = False
     if not sound or any(char.isspace() for char in endpoint.url):
+        found = shown("endpoint.url", endpoint.url)
         raise SpecError(
-            f'endpoint.url: found {endpoint.url[:60]!a}; allowed: http(s)://host/v1, or "local"',
+            f'endpoint.url: found {found}; allowed: http(s)://host/v1, or "local"',
             key="endpoint.url",
-            found=ascii(endpoint.url[:60]),
+            found=found,
             allowed='http(s)://host/v1, or "local"',
         )
     ways = [name for name in ("api_key_env", "api_key_file", "api_key_command") if getattr(endpoint, name) is not None]
@@ -204,7 +206,8 @@ def _check_output(spec: JobSpec, base: Path) -> None:
     path = spec.output.path
     if Path(path).suffix.lower() not in OUTPUT_SUFFIXES:
         allowed = "a path that ends in .jsonl, .csv or .parquet"
-        raise SpecError(f"output.path: found {path[:60]!a}; allowed: {allowed}", key="output.path", allowed=allowed)
+        found = shown("output.path", path)
+        raise SpecError(f"output.path: found {found}; allowed: {allowed}", key="output.path", found=found, allowed=allowed)
     source = spec.input.path
     output = base.joinpath(path).absolute()
     if source.startswith("sqlite:"):

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 from headrace.errors import SpecError
 
 ALLOWED = "endpoint.api_key_env, api_key_file or api_key_command"
+_NAME_SHOWN = 60
 HIDDEN = "something that looks like a secret (not shown)"
 _REFUSAL = f"a key itself in the job file is refused; use {ALLOWED}"
 
@@ -46,6 +47,11 @@ def looks_secret(key: str, value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(looks_secret("", part) for part in value)
     return isinstance(value, str) and bool(_SECRET_VALUE.search(value) or _LONG_TOKEN.fullmatch(value.strip()))
+
+
+def shown_name(name: str) -> str:
+    """A name that somebody chose for a key, for messages: on one line, not long, never one that looks like a secret."""
+    return "…" if looks_secret("", name) else ascii(name)[1:-1][:_NAME_SHOWN]
 
 
 def is_key(value: str) -> bool:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import SpecError
+from headrace.runs.jobsecrets import HIDDEN, looks_secret, shown_name
 
+_PATH_SHOWN = 300
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 # Ways to say the same thing: setting one on the command line replaces the others.
 _ALTERNATIVES: tuple[frozenset[str], ...] = (
@@ -20,18 +22,28 @@ _ALTERNATIVES: tuple[frozenset[str], ...] = (
 )
 
 
-def read_text(path: Path, key: str | None = None) -> str:
-    """A UTF-8 text file, with or without a BOM. `key` is the job file's key that names it. Raises SpecError."""
-    where = f"{key}: " if key else ""
+def read_text(path: Path, key: str | None = None, written: str = "") -> str:
+    """A UTF-8 text file, with or without a BOM. Raises SpecError.
+
+    `key` is the job file's key that names it as `written`. Nothing is said of what looks like a secret: it stands in a wrong place.
+    """
+    name = HIDDEN if looks_secret("", written) else _one_line(str(path))
+    where = f"{key}: {name}" if key else name
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SpecError(f"{where}{path}: not UTF-8 (byte {error.start}); save it as UTF-8", key=key) from None
+        raise SpecError(f"{where}: not UTF-8 (byte {error.start}); save it as UTF-8", key=key) from None
     except FileNotFoundError:
-        raise SpecError(f"{where}{path}: no such file", key=key, found="no such file", allowed="a file that exists") from None
+        raise SpecError(f"{where}: no such file", key=key, found="no such file", allowed="a file that exists") from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "cannot be read"
-        raise SpecError(f"{where}{path}: {reason}", key=key) from None
+        raise SpecError(f"{where}: {reason}", key=key) from None
+
+
+def _one_line(text: str) -> str:
+    """A path as it is written, unless it would break the line that it stands in."""
+    shown = text if text.isprintable() else ascii(text)[1:-1]
+    return shown if len(shown) <= _PATH_SHOWN else f"…{shown[-_PATH_SHOWN:]}"
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -44,8 +56,14 @@ def read_tables(path: Path) -> dict[str, Any]:
     else:
         try:
             value = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{path.name}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise SpecError(f"{path.name}: nested too deeply") from None
+        except ValueError:  # thousands of digits
+            raise SpecError(
+                f"{path.name}: found an integer beyond 64 bits", found="a larger integer", allowed="64 bits"
+            ) from None
     if not isinstance(value, dict):
         raise SpecError(f"{path.name}: a job file is a table with the sections input, prompt, model, endpoint and output")
     return value
@@ -110,7 +128,7 @@ def _refuse(value: Any, key: str) -> None:
             if not isinstance(name, str):
                 raise SpecError(f"{key or 'the job file'}: a key is not text", key=key or None, allowed="keys that are text")
             refuse_broken_text(name, key)
-            _refuse(part, f"{key}.{name}" if key else name)
+            _refuse(part, f"{key}.{shown_name(name)}" if key else shown_name(name))
     elif isinstance(value, list | tuple):
         for part in value:
             _refuse(part, key)
@@ -159,14 +177,14 @@ def _override_value(text: str) -> Any:
         return None
     try:
         tables = tomllib.loads(f"value = {text.strip()}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return text
     value = tables["value"]
     return text if len(tables) != 1 or isinstance(value, dt.date | dt.time) else value
 
 
 def _drop_alternatives(tables: dict[str, Any], path: list[str]) -> None:
-    dotted = ".".join(part for part in path if not part.isdigit())
+    dotted = ".".join(part for part in path if not _is_index(part))
     for group in _ALTERNATIVES:
         if dotted in group:
             for other in group - {dotted}:
@@ -175,10 +193,15 @@ def _drop_alternatives(tables: dict[str, Any], path: list[str]) -> None:
                     section.pop(other.rpartition(".")[2], None)
 
 
+def _is_index(part: str) -> bool:
+    """Whether it numbers an endpoint. Not what only looks like a number (²), nor what is too long to be one."""
+    return part.isascii() and part.isdigit() and len(part) < 10
+
+
 def _section(tables: dict[str, Any], path: list[str]) -> dict[str, Any] | None:
     node: Any = tables.get(path[0])
     if isinstance(node, list):
-        index = int(path[1]) if len(path) > 1 else 0
+        index = int(path[1]) if len(path) > 1 and _is_index(path[1]) else 0
         node = node[index] if index < len(node) else None
     return node if isinstance(node, dict) else None
 
@@ -208,7 +231,7 @@ def _endpoint(tables: dict[str, Any], parts: list[str], key: str) -> tuple[dict[
         entries = [entries]
         tables["endpoint"] = entries
     index = 0
-    if parts[0].isdigit():
+    if _is_index(parts[0]):
         index, parts = int(parts[0]), parts[1:]
     if not parts or not isinstance(entries, list) or index >= len(entries) or not isinstance(entries[index], dict):
         raise SpecError(f"--set {key}: there is no such endpoint", key=key, allowed="endpoint.url, endpoint.0.url")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -42,6 +43,7 @@ PIECES = st.sampled_from(
         "\x00",
         "�",
         "\\ud800",
+        "\ud800",
         "\\u003a",
         '{"a":1}',
         "text",
@@ -244,7 +246,33 @@ def test_long_hostile_text_gives_a_verdict(unit: str) -> None:
         assert isinstance(extract(text, lenient=lenient), Fault | Extracted)
 
 
-@given(st.lists(PIECES, max_size=30).map("".join) | ANY_TEXT, st.booleans(), st.booleans())
+HEADS = ["", "```", "~~~ ", "{", '{"', "[", "<think>", "x\n   ", "</think>"]
+TAILS = ["", "`", "}", '"', "x\n", "```"]
+UNITS = ["a", " ", "\n", "`", "~", "{", "}", "[", "]", '"', "\\", ":", ",", "<", "<think>", "</think>", "```\n", "```json\n{}\n",
+         '{"a":', "{} ", "1", "é", "\ud800", "\\u003a", "- "]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("linear")
+@pytest.mark.parametrize("unit", UNITS, ids=ascii)
+def test_the_work_on_a_long_text_grows_with_its_length(unit: str) -> None:
+    for head, tail, lenient in itertools.product(HEADS, TAILS, (False, True)):
+        extract(head + unit * (60_000 // len(unit)) + tail, lenient=lenient)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("linear")
+@pytest.mark.parametrize(
+    "text", ["```" + "a" * 10_000_000 + "`", "```" + " " * 10_000_000 + "`x", '{"a": "' + "{" * 10_000_000], ids=range(3)
+)
+def test_ten_megabytes_of_what_never_ends_are_given_up(text: str) -> None:
+    assert fault(f"Here you are:\n{text}", lenient=True)
+
+
+RUNS = st.builds(lambda piece, times: piece * times, PIECES, st.integers(1, 300))
+
+
+@given(st.lists(PIECES | RUNS | st.text(max_size=5), max_size=30).map("".join) | ANY_TEXT, st.booleans(), st.booleans())
 def test_no_text_raises_and_what_is_taken_is_json(text: str, lenient: bool, strip_think: bool) -> None:
     found = extract(text, lenient=lenient, strip_think=strip_think)
     if isinstance(found, Extracted):

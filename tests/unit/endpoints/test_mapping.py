@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.endpoints.envelopes import read_error
+from headrace.endpoints.envelopes import parse, read_error
 from headrace.endpoints.mapping import Circumstances, inner_status, kind_of, lost, sent_of
+from headrace.endpoints.replies import read_reply
 from headrace.endpoints.transport import Reason, TransportError
-from headrace.values import PERMANENT, STOPPING, TRANSIENT, Kind, Sent
+from headrace.values import PERMANENT, STOPPING, TRANSIENT, Kind, Reply, Sent
 
 HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 
@@ -332,10 +334,37 @@ def test_a_lost_request_has_its_kind(reason: Reason, fresh: bool, kind: Kind) ->
 
 
 @pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b'{"error":' * 100_000, b"\xff\xfe" * 100, b"<" * 10_000_000, b"<script" * 1_000_000]
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"error":' * 100_000,
+        b"\xff\xfe" * 100,
+        b"<" * 10_000_000,
+        b"<script" * 1_000_000,
+        b" " * 10_000,
+        b"\n" * 7_000 + b"x",
+    ],
+    ids=range(7),
 )
 def test_hostile_bodies_are_read_as_text(body: bytes) -> None:
     assert kind_of(500, read_error(body)) is Kind.SERVER_ERROR
+
+
+@pytest.mark.parametrize(("open_", "close"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize(
+    "form", [b'{"error":{"message":%b}}', b'{"error":%b}', b'{"detail":%b}', b'{"error":{"details":%b}}', b'{"a":%b}']
+)
+def test_what_is_nested_as_deep_as_can_be_read_is_told(form: bytes, open_: bytes, close: bytes) -> None:
+
+    def nested(depth: int) -> bytes:
+        return form % (open_ * depth + b"1" + close * depth)
+
+    # Reading gives up at one depth, and writing what was just read a little before it.
+    deepest = bisect.bisect_left(range(1_100), True, key=lambda depth: parse(nested(depth)) is None)
+    for body in map(nested, range(deepest - 20, deepest + 3)):
+        assert kind_of(500, read_error(body)) is Kind.SERVER_ERROR
+        assert not isinstance(read_reply(body), Reply)
+        assert not isinstance(read_reply(b"data: " + body + b"\n\n"), Reply)
 
 
 def test_what_a_page_says_far_down_decides_nothing() -> None:

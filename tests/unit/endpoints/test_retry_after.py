@@ -170,11 +170,45 @@ def test_anthropic_and_openrouter_name_moments() -> None:
     assert empty_bucket({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1445412485000"}.get, NOW) == 5.0
 
 
-@given(st.text(max_size=200))
-def test_rtl_07_no_text_raises_and_every_wait_is_positive_and_finite(text: str) -> None:
+NUMBERS = st.sampled_from(["1", "0", "0.5", "²", "٣", "9" * 9, "9" * 30, "1.", ".", " .5", "1e9", "-1"])
+UNITS = st.sampled_from(
+    ["s", "ms", "m", "h", "us", "µs", "ns", " s", " seconds", "minutes", "hour", "milliseconds", "d", "sec", "MS", " "]
+)
+WAYS = st.sampled_from(
+    ["retry after ", "try again in ", "Please wait ", "retry in", "wait: ", "RETRY AFTER ", "\n", " ", "İ", "ſ", "K"]
+)
+SAID = st.lists(WAYS | NUMBERS | UNITS | st.text(max_size=2), max_size=60).map("".join)
+DATES = st.lists(
+    st.sampled_from(["Wed", ",", " ", "21", "Oct", "2015", "07:28:00", "GMT", "-", "99", "24:00:00", "+9999", "Wednesday", "0000",
+                     "10000", "32", "2015-10-21T07:28:00Z", "T", ":", "Z", "(", ")", "EST", "\t", "9" * 20]),
+    max_size=10,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@given(SAID | DATES.map(" ".join) | DATES.map("".join) | st.text(max_size=200), st.none() | st.floats(0, 2e9))
+def test_rtl_07_no_text_raises_and_every_wait_is_positive_and_finite(text: str, now: float | None) -> None:
     headers = dict.fromkeys(
         ("retry-after", "retry-after-ms", "date", "x-ratelimit-reset-tokens", "x-ratelimit-remaining", "x-ratelimit-reset"), text
     )
-    found = [named_wait(headers.get, {"details": text, "retry_after": text}, text, NOW), empty_bucket(headers.get, NOW)]
-    found += [said(text), retry_after(text, NOW), reset(text, NOW)]
+    empty = {**headers, "x-ratelimit-remaining": "0", "x-ratelimit-remaining-tokens": "0"}
+    found = [named_wait(headers.get, {"details": text, "retry_after": text}, text, now), empty_bucket(empty.get, now)]
+    found += [
+        named_wait({}.get, {"details": [{"retryDelay": text}]}, text, now),
+        named_wait({}.get, {"retry_after": text}, "", now),
+    ]
+    found += [said(text), retry_after(text, now), reset(text, now)]
     assert all(wait is None or 0 < wait <= 30 * 86_400 for wait in found)
+
+
+def test_rtl_07_a_wait_of_more_parts_than_a_duration_has_is_none() -> None:
+    assert said("please retry in " + "1s " * 40) is None
+    assert said("please retry in " + "1s " * 10) == 10.0
+
+
+@pytest.mark.usefixtures("linear")
+@pytest.mark.parametrize("unit", [" ", "\n", "\r\n", "1s ", "1 ", "9", "retry ", ": "], ids=ascii)
+@pytest.mark.parametrize("head", ["", "retry", "retry after", "please wait in ", "try again: "])
+def test_rtl_07_a_padded_message_is_looked_through_once(head: str, unit: str) -> None:
+    for tail in ("", "x", "5s"):
+        said(head + unit * 100_000 + tail)
