@@ -25,7 +25,8 @@ _ALTERNATIVES: tuple[frozenset[str], ...] = (
 def read_text(path: Path, key: str | None = None, written: str = "") -> str:
     """A UTF-8 text file, with or without a BOM. Raises SpecError.
 
-    `key` is the job file's key that names it as `written`. Nothing is said of what looks like a secret: it stands in a wrong place.
+    `key` is the job file's key that names it as `written`. What looks like a secret is not repeated: it stands in a wrong
+    place.
     """
     name = HIDDEN if looks_secret("", written) else _one_line(str(path))
     where = f"{key}: {name}" if key else name
