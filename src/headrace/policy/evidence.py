@@ -1,0 +1,71 @@
+"""What completions say about a window: delivered work per second, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Gain(NamedTuple):
+    """How many times as much one window delivers as another, and the standard error of that."""
+
+    ratio: float
+    error: float
+
+
+class Evidence:
+    """Completions under one window, as sums.
+
+    A window of n that is full delivers n x work / seconds: work and seconds of the same requests, so that a few long ones
+    weigh in both, and no edge of a time span cuts any. Work is counted in tokens, or in requests where these scatter less.
+    """
+
+    __slots__ = ("completions", "in_flight", "seconds", "seconds_2", "work", "work_2", "work_seconds")
+
+    def __init__(self) -> None:
+        self.completions = 0
+        self.in_flight = 0
+        self.seconds = 0.0
+        self.seconds_2 = 0.0
+        self.work = 0.0
+        self.work_2 = 0.0
+        self.work_seconds = 0.0
+
+    def add(self, seconds: float, work: float, in_flight: int) -> None:
+        """One completion; `in_flight` counts it too."""
+        self.completions += 1
+        self.in_flight += in_flight
+        self.seconds += seconds
+        self.seconds_2 += seconds * seconds
+        self.work += work
+        self.work_2 += work * work
+        self.work_seconds += work * seconds
+
+    def by_work(self) -> tuple[float, float]:
+        """(tokens per second, relative standard error)."""
+        if self.seconds <= 0.0 or self.work <= 0.0:
+            return 0.0, math.inf
+        per_work = self.seconds / self.work
+        rest = self.seconds_2 - 2 * per_work * self.work_seconds + per_work * per_work * self.work_2
+        return self._mean_in_flight() / per_work, math.sqrt(max(rest, 0.0)) / self.seconds
+
+    def by_count(self) -> tuple[float, float]:
+        """(requests per second, relative standard error)."""
+        if self.seconds <= 0.0:
+            return 0.0, math.inf
+        mean = self.seconds / self.completions
+        rest = self.seconds_2 - self.completions * mean * mean
+        return self._mean_in_flight() / mean, math.sqrt(max(rest, 0.0)) / self.seconds
+
+    def _mean_in_flight(self) -> float:
+        return self.in_flight / self.completions
+
+
+def gain(before: Evidence, after: Evidence) -> Gain:
+    """What `after` delivers against `before`, in the measure that scatters less."""
+    best = Gain(1.0, math.inf)
+    for old, new in ((before.by_work(), after.by_work()), (before.by_count(), after.by_count())):
+        error = math.hypot(old[1], new[1])
+        if old[0] > 0.0 and error < best.error:
+            best = Gain(new[0] / old[0], error)
+    return best
