@@ -23,8 +23,8 @@ class Evidence:
     __slots__ = ("completions", "in_flight", "seconds", "seconds_2", "work", "work_2", "work_seconds")
 
     def __init__(self) -> None:
-        self.completions = 0
-        self.in_flight = 0
+        self.completions: float = 0
+        self.in_flight: float = 0
         self.seconds = 0.0
         self.seconds_2 = 0.0
         self.work = 0.0
@@ -40,6 +40,17 @@ class Evidence:
         self.work += work
         self.work_2 += work * work
         self.work_seconds += work * seconds
+
+    def add_all(self, other: Evidence | None) -> None:
+        """What another time under the same window has shown."""
+        if other is not None:
+            for name in self.__slots__:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def fade(self) -> None:
+        """Let what is older weigh half."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) / 2)
 
     def by_work(self) -> tuple[float, float]:
         """(tokens per second, relative standard error)."""
@@ -69,3 +80,26 @@ def gain(before: Evidence, after: Evidence) -> Gain:
         if old[0] > 0.0 and error < best.error:
             best = Gain(new[0] / old[0], error)
     return best
+
+
+def kink(below: Evidence, middle: Evidence, above: Evidence) -> Gain:
+    """How far a server between `middle` and `above` is from what it was between `below` and `middle` to being full.
+
+    0: the time that a request takes still grows with the number in flight as it did (a batch that grows does that); 1: as
+    it does where nothing more is delivered. A share, as `ratio`, and its standard error; infinite where nothing can be told.
+    """
+    n_below, n_middle, n_above = (evidence.in_flight / evidence.completions for evidence in (below, middle, above))
+    if not n_below < n_middle < n_above:
+        return Gain(0.0, math.inf)
+    first, second = gain(below, middle), gain(middle, above)
+    if first.ratio <= 0.0 or second.ratio <= 0.0:
+        return Gain(0.0, math.inf)
+    time_middle = n_middle / n_below / first.ratio  # of a request, against that below
+    time_above = time_middle * n_above / n_middle / second.ratio
+    usual = max(0.0, (time_middle - 1) / (n_middle - n_below))
+    full = time_middle / n_middle
+    if full - usual < full / 4:
+        return Gain(0.0, math.inf)  # it has hardly grown before: there is no knee to come
+    share = ((time_above - time_middle) / (n_above - n_middle) - usual) / (full - usual)
+    error = time_middle * second.error / (n_above - n_middle) + time_middle * first.error / (n_middle - n_below)
+    return Gain(share, error / (full - usual))

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headrace.policy.evidence import Evidence, gain
+from headrace.policy.evidence import Evidence, gain, kink
 
 AUTO_START = 6
 AUTO_MOST = 512
@@ -15,9 +15,12 @@ RAMP = 2.0  # the ramp doubles
 STEP = 1.2  # a probe goes so far up or down
 # Growth of delivery against growth of the window, as a quotient of logarithms: 1 where all of it pays.
 PROPORTIONAL = 0.75  # the ramp goes on, and a probe is followed by one twice as large
-STEEP = 0.5  # a probe is followed by one half as large again
+STEEP = 0.5  # a probe is followed by one a third as large again
 STILL_GROWS = 0.35  # the ramp's last step was no mistake
 WORTH = 0.2  # a larger window is kept
+BENT = 0.2  # the share of a full server's queueing above which a larger window is too large, whatever it delivers
+FINE = 1.15  # a probe that went further than this and found some gain is followed by one half as far
+NEAR = 1.08
 EQUAL = 0.985  # a smaller window that delivers so much is as good
 SURE = 0.02  # the standard error at which a probe is judged
 CHANGED = 0.15  # the server's own pace has changed when a full window delivers so much more or less
@@ -29,7 +32,6 @@ LONGEST_REST = 24
 MOST_UPS = 4
 LONGEST_REST_UNITS = 512
 MEMORY = 100.0  # completions over which the usual share of refusals is kept
-
 
 class Move(Struct, frozen=True):
     """A change of the limit, with the name of the rule that made it."""
@@ -130,6 +132,11 @@ class TuningWindow:
         self._down_to: int | None = None  # a sag of the server's pace names where to look
         self._is_stale = False  # what is held must be measured anew before it is compared
         self._is_capped = False  # a larger window was refused
+        self._below: Evidence | None = None  # what a smaller window delivered: less
+        self._unsure: tuple[int, Evidence] | None = None  # what was held before a step up that is to be confirmed
+        self._up_to: int | None = None  # where the next probe up goes, between what is held and what was too many
+        self._too_many: int | None = None
+        self._refuted: int | None = None  # this did not pay before: only a clear gain may say otherwise
         self._step = STEP  # the next probe up: longer where the last one paid well
         self._refusals = 0  # since the last change
         self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
@@ -223,6 +230,15 @@ class TuningWindow:
             return None
         before, self._held_evidence, self._evidence = self._held_evidence, evidence, Evidence()
         self._refusals = 0
+        if self._unsure is not None:
+            (was, delivered), self._unsure = self._unsure, None
+            evidence.add_all(before)
+            ratio, _ = gain(delivered, evidence)
+            if not self._is_better(delivered, evidence, self.limit / was):
+                return self._go_back(was, delivered, ratio, next_send)
+            self._below = delivered
+            if self._refuted is not None and self.limit >= self._refuted:
+                self._refuted = None
         if before is not None and not self._is_stale:
             ratio, error = gain(before, evidence)
             if abs(ratio - 1) > max(CHANGED, 3 * error):
@@ -230,9 +246,13 @@ class TuningWindow:
                 self._goes_up = ratio > 1
                 self._down_to = None if ratio > 1 else max(self.limit // 2, round(self.limit * ratio))
                 self._rest, self._ups_left = FIRST_REST, 1
+                self._below = self._up_to = self._too_many = self._refuted = None
                 return None
-        self._rested += evidence.completions
-        rest = min(min(self._rest, LONGEST_REST) * self.limit, max(LONGEST_REST_UNITS, 2 * self.limit))
+            evidence.add_all(before)
+        self._rested += rounds * max(self.limit, LEAST_JUDGED)
+        if evidence.completions > 8 * rounds * max(self.limit, LEAST_JUDGED):
+            evidence.fade()
+        rest = min(min(self._rest, LONGEST_REST) * self.limit, max(LONGEST_REST_UNITS, LONGEST_REST // 2 * self.limit))
         if not self._is_stale and self._rested < rest:
             return None
         self._is_stale = False
@@ -246,44 +266,84 @@ class TuningWindow:
         if not up and held <= self.least:
             up = self._goes_up = True
         if up:
-            step, self._step = self._step, STEP
-            wanted = held + 1 if self._is_capped else max(held + 1, round(held * step))
-            return self._change(wanted, Stage.UP, "probe_up", next_send)
+            wanted, self._step, self._up_to = self._up_to or round(held * self._step), STEP, None
+            return self._change(held + 1 if self._is_capped else max(held + 1, wanted), Stage.UP, "probe_up", next_send)
         wanted, self._down_to = self._down_to or int(held / STEP), None
         return self._change(min(wanted, held - 1), Stage.DOWN, "probe_down", next_send)
 
     def _probe(self, evidence: Evidence, next_send: int) -> Move | None:
-        before = self._held_evidence
+        held = self._held_evidence
         limit, seen = self.limit, evidence.completions
-        if before is None or seen < max(limit, LEAST_JUDGED):
+        if held is None or seen < max(limit, LEAST_JUDGED):
             return None
         is_up = self.stage is Stage.UP
-        ratio, error = gain(before, evidence)
-        grown = limit / self._held
-        wanted = grown**WORTH if is_up else EQUAL
+        ratio, error = gain(held, evidence)
+        wanted = (limit / self._held) ** WORTH if is_up else EQUAL
         is_clear = abs(ratio - wanted) > 2 * error or error <= SURE
         if not is_clear and seen < max(3 * limit, 12 * LEAST_JUDGED):
             return None
-        was_capped, self._is_capped = self._is_capped, self._is_capped and not is_up  # so many were not refused
-        if ratio < wanted:
+        if is_up:
+            return self._tried_more(held, evidence, ratio, next_send)
+        return self._tried_less(held, evidence, next_send, is_as_good=ratio >= wanted)
+
+    def _is_better(self, held: Evidence, more: Evidence, grown: float) -> bool:
+        """Whether a larger window pays: it delivers more, and the server does not yet queue what it adds."""
+        is_refuted = self._refuted is not None and self.limit >= self._refuted
+        return gain(held, more).ratio >= grown ** (STEEP if is_refuted else WORTH) and not _is_bent(self._below, held, more)
+
+    def _tried_more(self, held: Evidence, evidence: Evidence, ratio: float, next_send: int) -> Move | None:
+        was, tried = self._held, self.limit
+        was_capped, self._is_capped = self._is_capped, False  # so many were not refused
+        grown = tried / was
+        if not self._is_better(held, evidence, grown):
+            return self._go_back(was, held, ratio, next_send)
+        if not was_capped:
+            self._step = 2.0 if ratio >= grown**PROPORTIONAL else 1.35 if ratio >= grown**STEEP else STEP
+        if self._too_many is not None:
+            self._up_to = self._between(tried, self._too_many)
+            self._goes_up = self._up_to is not None
+        # What follows the first surge of a larger window must say the same before it is kept.
+        self._unsure = (was, held)
+        self._held, self._held_evidence, self._rest = tried, evidence, FIRST_REST
+        self.stage, self._evidence = Stage.HOLD, Evidence()
+        self._is_stale = True
+        return None
+
+    def _go_back(self, was: int, delivered: Evidence, ratio: float, next_send: int) -> Move | None:
+        """A larger window was not better: the knee may lie between."""
+        tried, self._held, self._held_evidence = self.limit, was, delivered
+        is_new = self._refuted is None or tried < self._refuted
+        if is_new:
+            self._refuted = tried
+        self._step = STEP
+        self._up_to = self._between(was, tried) if is_new and ratio > 1 and tried > was * FINE else None
+        self._too_many, self._is_stale = (tried, True) if self._up_to is not None else (None, False)
+        self._goes_up = True
+        if self._up_to is None:
             self._rest = min(2 * self._rest, LONGEST_REST)
-            if is_up:
-                self._ups_left -= 1
-                self._goes_up = self._ups_left > 0
-            else:
-                self._goes_up = True
-                self._ups_left = self._ups = min(2 * self._ups, MOST_UPS)
-            return self._change(self._held, Stage.HOLD, "no_gain" if is_up else "loss", next_send)
-        self._rest = FIRST_REST
-        self._held, self._held_evidence = limit, evidence
-        if is_up and not was_capped:
-            self._step = 2.0 if ratio >= grown**PROPORTIONAL else 1.5 if ratio >= grown**STEEP else STEP
-        return self._begin_probe(next_send)
+            self._ups_left -= 1
+            self._goes_up = self._ups_left > 0
+        return self._change(was, Stage.HOLD, "no_gain", next_send)
+
+    def _tried_less(self, held: Evidence, evidence: Evidence, next_send: int, *, is_as_good: bool) -> Move | None:
+        if is_as_good or _is_bent(self._below, evidence, held, 2 * BENT):
+            self._held, self._held_evidence, self._rest = self.limit, evidence, FIRST_REST
+            return self._begin_probe(next_send)
+        self._below = evidence
+        self._goes_up = True
+        self._ups_left = self._ups = min(2 * self._ups, MOST_UPS)
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        return self._change(self._held, Stage.HOLD, "loss", next_send)
+
+    def _between(self, enough: int, too_many: int) -> int | None:
+        """Where to look between a window that is good and one that is too large; None: they are near enough."""
+        middle = round((enough * too_many) ** 0.5)
+        return middle if enough * NEAR <= middle < too_many else None
 
     def _settle(self, limit: int, rule: str, next_send: int) -> Move | None:
         """A new best window whose delivery is not known yet."""
         self._held = min(max(limit, self.least), self.ceiling)
-        self._held_evidence = None
+        self._held_evidence = self._below = self._unsure = self._up_to = self._too_many = self._refuted = None
         self._ups = self._ups_left = 1
         self._goes_up = self._is_stale = not self._is_capped
         self._rest, self._rested = FIRST_REST, 0
@@ -297,3 +357,10 @@ class TuningWindow:
         self._evidence = Evidence()
         self._refusals = 0
         return Move(self.limit, rule) if self.limit != before else None
+
+
+def _is_bent(below: Evidence | None, middle: Evidence, above: Evidence, bent: float = BENT) -> bool:
+    if below is None:
+        return False
+    share, error = kink(below, middle, above)
+    return share > bent and share > 1.5 * error
