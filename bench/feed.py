@@ -16,10 +16,12 @@ from typing import Any
 
 from bench.figures import Figure, at_least, at_most, print_table, shown
 from headrace.engine.knobs import Knobs
+from headrace.policy.bucket import Rates
+from headrace.policy.pause import Pause
 from headrace.policy.window import Move, TuningWindow, Window
 from headrace.testing import FakeEndpoint, Laws
 from headrace.testing.life import Life
-from headrace.values import Failure, Kind, Reply, Request
+from headrace.values import Failure, Kind, Limit, Reply, Request, Usage
 
 UNITS = 10_000
 QUICK_UNITS = 2_000
@@ -85,7 +87,6 @@ class Ran:
 
     def __init__(self, law: Law, knobs: Knobs, texts: Sequence[str]) -> None:
         self.endpoint = endpoint = Meter(law.laws)
-        self.lanes: list[Any] = []
         life = Life(texts, lambda: endpoint, knobs=knobs, max_steps=100_000_000)
         began = time.process_time()
         ending = life.step(1)
@@ -100,6 +101,9 @@ class Ran:
         spent = endpoint.prompt_tokens + endpoint.completion_tokens
         self.recomputed = batching.recomputed / (spent + batching.recomputed) if batching is not None else 0.0
         self.samples = life.ledger.samples
+
+    def bound(self, by: str) -> float:
+        return sum(sample.bound_by == by for sample in self.samples) / max(1, len(self.samples))
 
 
 def texts_of(law: Law, units: int) -> list[str]:
@@ -135,6 +139,36 @@ LAWS = (
     ),
 )  # fmt: skip
 
+PACED = (
+    Law("RPM in headers", Laws(requests_per_minute=1200, latency_ms=2000, jitter=0.5, answer="echo:400"), (), 0.98, refused_bar=0.005),
+    Law("TPM in headers", Laws(tokens_per_minute=600_000, latency_ms=2000, jitter=0.5, answer="echo:400"), (), 0.98, refused_bar=0.005),
+)
+
+
+def paced(law: Law, units: int) -> list[Figure]:
+    """Against the allowed rate; what a server saves up for the first minute is not counted as allowed."""
+    texts = texts_of(law, units)
+    # Fewer units at a lower rate: the run lasts as long, and so weighs the start as little.
+    share = units / UNITS
+    laws = replace(
+        law.laws,
+        requests_per_minute=law.laws.requests_per_minute * share,
+        tokens_per_minute=law.laws.tokens_per_minute * share,
+    )
+    law = replace(law, laws=laws)
+
+    def reached(ran: Ran) -> float:
+        endpoint = ran.endpoint
+        tokens = (endpoint.prompt_tokens + endpoint.completion_tokens) / ran.seconds * 60
+        return ran.per_second * 60 / laws.requests_per_minute if laws.requests_per_minute else tokens / laws.tokens_per_minute
+
+    auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
+    return [
+        at_least(f"{law.name}: auto, share of the allowed rate", reached(auto), law.bar, digits=3),
+        at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * (law.refused_bar or 0), "%", 2),
+        shown(f"{law.name}: auto, samples bound by the rate", 100 * auto.bound("rate"), "%", 0),
+    ]
+
 
 def measured(law: Law, units: int) -> list[Figure]:
     texts = texts_of(law, units)
@@ -165,6 +199,29 @@ def measured(law: Law, units: int) -> list[Figure]:
     return figures
 
 
+def cpu(observations: int = 200_000) -> Figure:
+    """A closed loop of 64 without an engine: what the rules alone cost a unit."""
+    rng = random.Random(7)
+    recorded = [(rng.lognormvariate(0, 0.5), 50.0 + 100 * rng.random()) for _ in range(observations)]
+    told = (Limit("requests", 1e7, 9e6, 1.0), Limit("tokens", 1e9, 9e8, 1.0))
+    usage = Usage(400, 100)
+    window, rates, pause = TuningWindow(6), Rates(1e7, 1e9), Pause()
+    began = time.process_time()
+    now, send = 0.0, 0
+    for seconds, work in recorded:
+        now += 0.02
+        send += 1
+        if now < rates.ready_at:
+            continue
+        reserved = rates.reserve(now, 1600)
+        rates.on_limits(told, now)
+        rates.settle(now, reserved, 1600, usage)
+        pause.on_completion(overload=False, window=window.limit)
+        window.on_delivered(max(1, send - window.limit), seconds, work, window.limit, now, send)
+    micros = (time.process_time() - began) / observations * 1e6
+    return at_most(f"{observations:,} observations into window, buckets and pause: CPU a unit", micros, 10, "µs")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.feed", description="The window and the rates against an oracle.")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_UNITS:,} units instead of {UNITS:,}")
@@ -172,6 +229,9 @@ def main() -> int:
     figures: list[Figure] = []
     for law in LAWS:
         figures += measured(law, units)
+    for law in PACED:
+        figures += paced(law, units)
+    figures.append(cpu())
     return print_table(figures)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from headrace.engine.offload import Offload
+from headrace.policy.bucket import Rates
 from headrace.policy.window import TuningWindow, Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
 
@@ -22,8 +23,9 @@ class Knobs(Struct, frozen=True):
     run: str
     config: int
     concurrency: int
-    fixed: bool = True  # the number is the user's own: it is the limit, not the endpoint
     tuned: tuple[int, int] | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
     max_attempts: int = 6
     retry_invalid: int = 1
     retry_ambiguous: bool = True
@@ -45,6 +47,10 @@ class Knobs(Struct, frozen=True):
             return Window(self.concurrency)
         least, most = self.tuned
         return TuningWindow(self.concurrency, least, most)
+
+    def rates(self) -> Rates:
+        """The limits per minute that the job names, to which a server's own may come."""
+        return Rates(self.requests_per_minute, self.tokens_per_minute, self.max_tokens)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import random
 
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
+from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
 from headrace.policy.verdict import OVERLOAD, is_server_failure
 from headrace.policy.window import TuningWindow, Window
 from headrace.policy.wrong import WrongConfiguration
 from headrace.protocols import Endpoint
-from headrace.values import PERMANENT, Failure, Kind, Usage
+from headrace.values import PERMANENT, Failure, Kind, Reply, Sent, Usage
 
 REFUSED_FOR_S = 60.0
 PROMPT_SHARE = 0.125
@@ -21,10 +22,13 @@ WORK_MEMORY = 50
 class Lane:
     """State of one endpoint. All times are loop time; nothing here awaits."""
 
-    def __init__(self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rng: random.Random) -> None:
+    def __init__(
+        self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rates: Rates, rng: random.Random
+    ) -> None:
         self.endpoint = endpoint
         self.number = number
         self.window = window
+        self.rates = rates
         self._tuning = window if isinstance(window, TuningWindow) else None
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
@@ -43,7 +47,7 @@ class Lane:
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
-        if len(self.in_flight) >= self.window.limit or now < self.pause.until:
+        if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
@@ -54,11 +58,23 @@ class Lane:
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
+        if self.rates.is_on:
+            work.reserved = self.rates.reserve(now, len(work.payload))
         self.sends += 1
         return self.sends
 
     def on_back(self, work: Work) -> None:
         self.in_flight.pop(work.seq, None)
+
+    def on_result(self, work: Work, result: Reply | Failure, now: float) -> None:
+        """What a result says about the limits per minute. Called for each that came while there are any."""
+        rates = self.rates
+        if result.limits is not None:
+            rates.on_limits(result.limits, now)
+        if work.reserved is not None:
+            is_charged = not (isinstance(result, Failure) and (result.kind in OVERLOAD or result.sent is Sent.NO))
+            rates.settle(now, work.reserved, len(work.payload), result.usage, is_charged=is_charged)
+            work.reserved = None
 
     def on_reply(self, send: int, seconds: float, now: float, usage: Usage | None = None) -> None:
         """A well-formed reply."""
@@ -116,6 +132,8 @@ class Lane:
         times = []
         if now < self.pause.until:
             times.append(self.pause.until)
+        if now < self.rates.ready_at:
+            times.append(self.rates.ready_at)
         if self.breaker.circuit == "open":
             times.append(self.breaker.probe_at)
         return max(times) if times else None

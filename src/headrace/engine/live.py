@@ -26,7 +26,7 @@ class LiveEngine:
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.window(), parts.rng)
+        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.window(), knobs.rates(), parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         self.feed = Feed(
             parts.intake,
@@ -204,6 +204,8 @@ class LiveEngine:
             return
         lane.on_back(work)
         now = loop.time()
+        if work.reserved is not None or result.limits is not None:
+            lane.on_result(work, result, now)
         sending = Sending(work.send, started_at, round(now - started, 6), now)
         if isinstance(result, Reply):
             self._on_reply(work, result, sending)

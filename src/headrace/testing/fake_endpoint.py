@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from headrace import canon
 from headrace.testing.batching import Batching, Job, Slots, batching_of
 from headrace.testing.laws import Allowance, Fault, Laws, PrefixCache, fault, prefixes_of, service_s
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
-from headrace.values import Failure, Kind, Reply, Request, Sent, Usage
+from headrace.values import Failure, Kind, Limit, Reply, Request, Sent, Usage
 
 Script = Callable[[Request, int], Reply | Failure | None]
 NEVER = math.inf
@@ -56,6 +57,7 @@ class FakeEndpoint:
         self.batching = batching_of(self._laws, self._scaled) if self._laws.kv_tokens else None
         self._requests = Allowance(self._laws.requests_per_minute)
         self._tokens = Allowance(self._laws.tokens_per_minute)
+        self._unlimited = not (self._laws.requests_per_minute or self._laws.tokens_per_minute)
         self._cache = PrefixCache()
         self._came: Counter[bytes] = Counter()
         self._first: float | None = None
@@ -105,7 +107,16 @@ class FakeEndpoint:
             self.in_flight -= 1
         if isinstance(result, Failure):
             self.failures[result.kind] += 1
-        return result
+        return result if self._unlimited else replace(result, limits=self._limits())
+
+    def _limits(self) -> tuple[Limit, ...]:
+        """The limits as `headrace sim` tells them in its headers."""
+        now = asyncio.get_running_loop().time()
+        return tuple(
+            Limit(what, allowance.per_minute, max(0, int(allowance.remaining(now))), allowance.full_in_s(now))
+            for what, allowance in (("requests", self._requests), ("tokens", self._tokens))
+            if allowance.per_minute
+        )
 
     async def _answer(self, request: Request, nth: int) -> Reply | Failure:
         try:

@@ -185,6 +185,10 @@ class Allowance:
         gained = 0.0 if self._at is None else (now - self._at) * self.per_minute / 60
         return min(self.per_minute, self._level + gained)
 
+    def full_in_s(self, now: float) -> float:
+        """Seconds until a minute's worth is there again."""
+        return (self.per_minute - self.remaining(now)) * 60 / self.per_minute
+
     def headers(self, now: float, what: str) -> dict[str, str]:
         """The three x-ratelimit headers for `what` (requests, tokens); none without a limit."""
         if not self.per_minute:
@@ -193,7 +197,7 @@ class Allowance:
         return {
             f"x-ratelimit-limit-{what}": str(int(self.per_minute)),
             f"x-ratelimit-remaining-{what}": str(max(0, int(left))),
-            f"x-ratelimit-reset-{what}": go_duration((self.per_minute - left) * 60 / self.per_minute),
+            f"x-ratelimit-reset-{what}": go_duration(self.full_in_s(now)),
         }
 
 
