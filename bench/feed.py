@@ -109,15 +109,19 @@ class Ran:
 def texts_of(law: Law, units: int) -> list[str]:
     """Distinct from their first character on, with lognormal lengths of the law's mean."""
     rng = random.Random(7)
-    mu = -law.spread**2 / 2
+    mu = -(law.spread**2) / 2
     return [
-        (f"{n} " + TEXT * (1 + int(law.mean_chars * 8 / len(TEXT))))[: max(12, int(law.mean_chars * rng.lognormvariate(mu, law.spread)))]
+        (f"{n} " + TEXT * (1 + int(law.mean_chars * 8 / len(TEXT))))[
+            : max(12, int(law.mean_chars * rng.lognormvariate(mu, law.spread)))
+        ]
         for n in range(units)
     ]
 
 
 def knobs_of(law: Law, concurrency: int, tuned: tuple[int, int] | None = None) -> Knobs:
-    return Knobs(run="feed", config=1, concurrency=concurrency, tuned=tuned, unit_deadline_s=1e6, attempt_timeout=1e5, **law.knobs)
+    return Knobs(
+        run="feed", config=1, concurrency=concurrency, tuned=tuned, unit_deadline_s=1e6, attempt_timeout=1e5, **law.knobs
+    )
 
 
 LAWS = (
@@ -140,8 +144,20 @@ LAWS = (
 )  # fmt: skip
 
 PACED = (
-    Law("RPM in headers", Laws(requests_per_minute=1200, latency_ms=2000, jitter=0.5, answer="echo:400"), (), 0.98, refused_bar=0.005),
-    Law("TPM in headers", Laws(tokens_per_minute=600_000, latency_ms=2000, jitter=0.5, answer="echo:400"), (), 0.98, refused_bar=0.005),
+    Law(
+        "RPM in headers",
+        Laws(requests_per_minute=1200, latency_ms=2000, jitter=0.5, answer="echo:400"),
+        (),
+        0.98,
+        refused_bar=0.005,
+    ),
+    Law(
+        "TPM in headers",
+        Laws(tokens_per_minute=600_000, latency_ms=2000, jitter=0.5, answer="echo:400"),
+        (),
+        0.98,
+        refused_bar=0.005,
+    ),
 )
 
 
@@ -182,7 +198,11 @@ def measured(law: Law, units: int) -> list[Figure]:
     best = max(swept, key=lambda n: swept[n].per_second)
     oracle = swept[best].per_second
     auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
-    others = {"fixed 6": knobs_of(law, 6), "fixed 64": knobs_of(law, 64), "AIMD": AimdKnobs(**{name: getattr(knobs_of(law, 20), name) for name in Knobs.__struct_fields__})}
+    others = {
+        "fixed 6": knobs_of(law, 6),
+        "fixed 64": knobs_of(law, 64),
+        "AIMD": AimdKnobs(**{name: getattr(knobs_of(law, 20), name) for name in Knobs.__struct_fields__}),
+    }
     figures = [
         shown(f"{law.name}: oracle, fixed {best}", oracle, "units/s", 2),
         at_least(f"{law.name}: auto, share of the oracle", auto.per_second / oracle, law.bar, digits=3),

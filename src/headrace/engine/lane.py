@@ -22,9 +22,7 @@ WORK_MEMORY = 50
 class Lane:
     """State of one endpoint. All times are loop time; nothing here awaits."""
 
-    def __init__(
-        self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rates: Rates, rng: random.Random
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rates: Rates, rng: random.Random) -> None:
         self.endpoint = endpoint
         self.number = number
         self.window = window

@@ -13,38 +13,35 @@ MINUTE_S = 60.0
 OTHER_PERIOD_S = 120.0  # a limit that takes longer than this to be whole again is not one per minute
 TOKENS_A_BYTE = 0.3  # before usage says how many
 ANSWER_TOKENS = 200.0
-MEMORY = 30.0
+MEMORY = 30
+KINDS = {"requests": 0, "tokens": 1, "input_tokens": 2, "output_tokens": 3}
 
 
 class Bucket:
-    """One limit per minute that refills steadily. Spending may go below zero: then the next send waits until it is paid."""
+    """One limit per minute that refills steadily, as the time at which all that was spent is paid: the next send waits for it.
 
-    __slots__ = ("_at", "_level", "_pace", "per_minute")
+    A send may spend more than is there, so that its size need not be known before; what is not used is saved for BURST_S.
+    """
+
+    __slots__ = ("_each_s", "paid_at", "pace", "per_minute")
 
     def __init__(self, per_minute: float, now: float) -> None:
         self.per_minute = per_minute
-        self._level = 0.0
-        self._at = now
-        self._pace = 1.0
+        self.pace = 1.0
+        self.paid_at = now
+        self._each_s = MINUTE_S / per_minute
 
-    def take(self, now: float, amount: float) -> None:
-        """Spend; a negative amount gives back."""
-        self._refill(now)
-        self._level -= amount
-
-    def ready_at(self) -> float:
-        """When nothing is owed any more."""
-        return self._at - min(0.0, self._level) * MINUTE_S / (self.per_minute * self._pace)
+    def take(self, now: float, amount: float) -> float:
+        """Spend; a negative amount gives back. Returns when nothing is owed any more."""
+        self.paid_at = paid_at = max(self.paid_at, now - BURST_S) + amount * self._each_s
+        return paid_at
 
     def allow(self, now: float, per_minute: float, pace: float) -> None:
-        """The limit as it is from now on, and the share of it that is used."""
-        self._refill(now)
-        self.per_minute, self._pace = per_minute, pace
-
-    def _refill(self, now: float) -> None:
-        rate = self.per_minute * self._pace / MINUTE_S
-        self._level = min(self._level + max(0.0, now - self._at) * rate, self.per_minute / MINUTE_S * BURST_S)
-        self._at = max(now, self._at)
+        """The limit as it is from now on, and the share of it that is used. What is owed stays owed."""
+        before, self._each_s = self._each_s, MINUTE_S / (per_minute * pace)
+        self.per_minute, self.pace = per_minute, pace
+        if self.paid_at > now:
+            self.paid_at = now + (self.paid_at - now) * self._each_s / before
 
 
 class Rates:
@@ -60,55 +57,70 @@ class Rates:
         self.ready_at = 0.0
         self._configured = {"requests": requests_per_minute, "tokens": tokens_per_minute}
         self._buckets: dict[str, Bucket] = {}
-        for what, per_minute in self._configured.items():
-            if per_minute is not None:
-                self._buckets[what] = Bucket(per_minute, 0.0)
+        self._kinds: list[tuple[int, Bucket]] = []
+        self._counts_tokens = False
+        self.is_on = False
         self._tokens_a_byte = TOKENS_A_BYTE
         self._answer = float(longest) if longest is not None else ANSWER_TOKENS
         self._seen = 0
-        self.is_on = bool(self._buckets)
+        for what, per_minute in self._configured.items():
+            if per_minute is not None:
+                self._add(what, per_minute, 0.0)
 
     def reserve(self, now: float, size: int) -> tuple[float, float]:
         """A unit whose payload has so many bytes is sent. Returns the tokens reserved for prompt and answer."""
         prompt, answer = size * self._tokens_a_byte, self._answer
-        self._spend(now, 1.0, prompt, answer)
+        self._spend(now, (1.0, prompt + answer, prompt, answer))
         return prompt, answer
 
-    def settle(self, now: float, reserved: tuple[float, float], size: int, usage: Usage | None, *, is_charged: bool = True) -> None:
+    def settle(
+        self, now: float, reserved: tuple[float, float], size: int, usage: Usage | None, *, is_charged: bool = True
+    ) -> None:
         """The unit is back. Without usage the reservation stands, unless the server is known to have charged nothing."""
         prompt, answer = reserved
         if not is_charged:
-            self._spend(now, 0.0, -prompt, -answer)
+            self._spend(now, (0.0, -prompt - answer, -prompt, -answer))
         elif usage is not None and usage.prompt is not None:
             completion = usage.completion or 0
-            self._spend(now, 0.0, usage.prompt - prompt, completion - answer)
+            if self._counts_tokens:
+                more, longer = usage.prompt - prompt, completion - answer
+                self._spend(now, (0.0, more + longer, more, longer))
             self._seen += 1
-            weight = max(1 / self._seen, 1 / MEMORY)
+            weight = 1 / min(self._seen, MEMORY)
             self._tokens_a_byte += (usage.prompt / max(size, 1) - self._tokens_a_byte) * weight
             self._answer += (completion - self._answer) * weight
 
     def on_limits(self, limits: Iterable[Limit], now: float) -> None:
         """What a server said of its limits."""
+        changed = False
         for said in limits:
-            if said.limit is None or said.limit <= 0 or not _is_per_minute(said):
+            if said.limit is None or said.limit <= 0 or said.what not in KINDS or not _is_per_minute(said):
                 continue
             configured = self._configured.get(said.what)
             per_minute = said.limit if configured is None else min(configured, said.limit)
-            bucket = self._buckets.get(said.what)
+            bucket, pace = self._buckets.get(said.what), _pace(said)
             if bucket is None:
-                bucket = self._buckets[said.what] = Bucket(per_minute, now)
-                self.is_on = True
-            bucket.allow(now, per_minute, _pace(said))
-        self._look()
+                bucket = self._add(said.what, per_minute, now)
+            if bucket.per_minute != per_minute or bucket.pace != pace:
+                bucket.allow(now, per_minute, pace)
+                changed = True
+        if changed:
+            self.ready_at = max(bucket.paid_at for bucket in self._buckets.values())
 
-    def _spend(self, now: float, requests: float, prompt: float, answer: float) -> None:
-        amounts = {"requests": requests, "tokens": prompt + answer, "input_tokens": prompt, "output_tokens": answer}
-        for what, bucket in self._buckets.items():
-            bucket.take(now, amounts[what])
-        self._look()
+    def _add(self, what: str, per_minute: float, now: float) -> Bucket:
+        bucket = self._buckets[what] = Bucket(per_minute, now)
+        self._kinds.append((KINDS[what], bucket))
+        self._counts_tokens |= what != "requests"
+        self.is_on = True
+        return bucket
 
-    def _look(self) -> None:
-        self.ready_at = max([bucket.ready_at() for bucket in self._buckets.values()], default=0.0)
+    def _spend(self, now: float, amounts: tuple[float, float, float, float]) -> None:
+        ready_at = 0.0
+        for kind, bucket in self._kinds:
+            paid_at = bucket.take(now, amounts[kind])
+            if paid_at > ready_at:
+                ready_at = paid_at
+        self.ready_at = ready_at
 
 
 def _is_per_minute(said: Limit) -> bool:

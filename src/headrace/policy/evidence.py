@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+HIDDEN = 0.25  # how much of the work's own variance is held to be hidden in times that do not show it
+
 
 class Gain(NamedTuple):
     """How many times as much one window delivers as another, and the standard error of that."""
@@ -61,12 +63,16 @@ class Evidence:
         return self._mean_in_flight() / per_work, math.sqrt(max(rest, 0.0)) / self.seconds
 
     def by_count(self) -> tuple[float, float]:
-        """(requests per second, relative standard error)."""
+        """(requests per second, relative standard error).
+
+        The scatter of the work counts as well: a queue hides it from the times, and still a longer request takes longer.
+        """
         if self.seconds <= 0.0:
             return 0.0, math.inf
         mean = self.seconds / self.completions
         rest = self.seconds_2 - self.completions * mean * mean
-        return self._mean_in_flight() / mean, math.sqrt(max(rest, 0.0)) / self.seconds
+        uneven = self.work_2 / self.work**2 - 1 / self.completions if self.work > 0.0 else 0.0
+        return self._mean_in_flight() / mean, math.sqrt(max(rest, 0.0) / self.seconds**2 + HIDDEN * max(uneven, 0.0))
 
     def _mean_in_flight(self) -> float:
         return self.in_flight / self.completions

@@ -31,7 +31,9 @@ FIRST_REST = 4  # rounds between probes; doubled with each that finds nothing be
 LONGEST_REST = 24
 MOST_UPS = 4
 LONGEST_REST_UNITS = 512
+RARE = 0.005  # a usual share of refusals below this: one is news
 MEMORY = 100.0  # completions over which the usual share of refusals is kept
+
 
 class Move(Struct, frozen=True):
     """A change of the limit, with the name of the rule that made it."""
@@ -130,6 +132,7 @@ class TuningWindow:
         self._goes_up = True  # the next probe's direction
         self._ups = self._ups_left = 1  # probes up before the next one down: more where going down has cost
         self._down_to: int | None = None  # a sag of the server's pace names where to look
+        self._sagged = False  # the probe that runs goes there
         self._is_stale = False  # what is held must be measured anew before it is compared
         self._is_capped = False  # a larger window was refused
         self._below: Evidence | None = None  # what a smaller window delivered: less
@@ -138,7 +141,7 @@ class TuningWindow:
         self._too_many: int | None = None
         self._refuted: int | None = None  # this did not pay before: only a clear gain may say otherwise
         self._step = STEP  # the next probe up: longer where the last one paid well
-        self._refusals = 0  # since the last change
+        self._refusals = self._answers = 0  # since the last change
         self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
         self._usual = 0.0  # the usual share of refusals
 
@@ -148,6 +151,7 @@ class TuningWindow:
         """A reply. `in_flight` counts it too; `work` is in tokens; `next_send` numbers what is sent next."""
         if self._usual:
             self._usual -= self._usual / MEMORY
+        self._answers += send >= self._since
         is_full = in_flight >= self.limit - self.limit // 10
         if self.stage is Stage.RAMP:
             return self._ramp(send, seconds, work, is_full=is_full, now=now, next_send=next_send)
@@ -171,19 +175,21 @@ class TuningWindow:
             self._held = self.limit = self.limit - 1  # the rest of what the cut window had in flight
             return Move(self.limit, "refusals_cut")
         self._refusals += 1
-        seen = self._refusals + self._evidence.completions + self._climb.completions
-        if self._refusals <= 2 * usual * seen + 3 * (usual * seen) ** 0.5:
+        seen = self._refusals + self._answers
+        if self._refusals <= (usual > RARE) + 2 * usual * seen + 3 * (usual * seen) ** 0.5:
             return None
         is_trial = self.limit > self._held
-        self._episode = (self._since, self._held if is_trial else max(self.least, self.limit // 2))
+        least = self._held if is_trial else max(self.least, self.limit // 2)
+        self._episode = (self._since if usual <= RARE else next_send, least)
         self._is_capped = True
-        return self._settle(max(self.limit - self._refusals, self._episode[1]), "refusals_cut", next_send)
+        return self._settle(max(self.limit - self._refusals, least), "refusals_cut", next_send)
 
     def on_overload_episode(self, next_send: int) -> Move | None:
         """Overload has been judged endpoint-wide: halve, once for what was sent since the last change."""
         if next_send <= self._since:
             return None
         self._is_capped = True
+        self._episode = (next_send, self.limit)
         return self._settle(self.limit // 2, "overload_halves", next_send)
 
     # -- what follows
@@ -229,7 +235,7 @@ class TuningWindow:
         if evidence.completions < rounds * max(self.limit, LEAST_JUDGED):
             return None
         before, self._held_evidence, self._evidence = self._held_evidence, evidence, Evidence()
-        self._refusals = 0
+        self._refusals = self._answers = 0
         if self._unsure is not None:
             (was, delivered), self._unsure = self._unsure, None
             evidence.add_all(before)
@@ -242,7 +248,7 @@ class TuningWindow:
         if before is not None and not self._is_stale:
             ratio, error = gain(before, evidence)
             if abs(ratio - 1) > max(CHANGED, 3 * error):
-                self._is_stale = True
+                self._is_stale, self._to_skip = True, self.limit
                 self._goes_up = ratio > 1
                 self._down_to = None if ratio > 1 else max(self.limit // 2, round(self.limit * ratio))
                 self._rest, self._ups_left = FIRST_REST, 1
@@ -268,7 +274,7 @@ class TuningWindow:
         if up:
             wanted, self._step, self._up_to = self._up_to or round(held * self._step), STEP, None
             return self._change(held + 1 if self._is_capped else max(held + 1, wanted), Stage.UP, "probe_up", next_send)
-        wanted, self._down_to = self._down_to or int(held / STEP), None
+        wanted, self._sagged, self._down_to = self._down_to or int(held / STEP), self._down_to is not None, None
         return self._change(min(wanted, held - 1), Stage.DOWN, "probe_down", next_send)
 
     def _probe(self, evidence: Evidence, next_send: int) -> Move | None:
@@ -284,7 +290,7 @@ class TuningWindow:
             return None
         if is_up:
             return self._tried_more(held, evidence, ratio, next_send)
-        return self._tried_less(held, evidence, next_send, is_as_good=ratio >= wanted)
+        return self._tried_less(held, evidence, next_send, is_as_good=ratio + error >= wanted)
 
     def _is_better(self, held: Evidence, more: Evidence, grown: float) -> bool:
         """Whether a larger window pays: it delivers more, and the server does not yet queue what it adds."""
@@ -326,6 +332,10 @@ class TuningWindow:
         return self._change(was, Stage.HOLD, "no_gain", next_send)
 
     def _tried_less(self, held: Evidence, evidence: Evidence, next_send: int, *, is_as_good: bool) -> Move | None:
+        if self._sagged:  # the pace has changed: so much depends on the answer that either measure may give it
+            pairs = ((held.by_work(), evidence.by_work()), (held.by_count(), evidence.by_count()))
+            is_as_good = any(new[0] >= old[0] * (EQUAL - old[1] - new[1]) for old, new in pairs)
+            self._sagged = False
         if is_as_good or _is_bent(self._below, evidence, held, 2 * BENT):
             self._held, self._held_evidence, self._rest = self.limit, evidence, FIRST_REST
             return self._begin_probe(next_send)
@@ -355,7 +365,7 @@ class TuningWindow:
         self._since = next_send
         self._to_skip = 0 if stage is Stage.RAMP else self.limit
         self._evidence = Evidence()
-        self._refusals = 0
+        self._refusals = self._answers = 0
         return Move(self.limit, rule) if self.limit != before else None
 
 

@@ -76,9 +76,7 @@ class Batching:
     again (`recomputed` counts those tokens). `allowed` and `seats` give tokens and requests that fit now; no seats: 0.
     """
 
-    def __init__(
-        self, *, decode_s: float, prefill_s: float, allowed: Callable[[], int], seats: Callable[[], int]
-    ) -> None:
+    def __init__(self, *, decode_s: float, prefill_s: float, allowed: Callable[[], int], seats: Callable[[], int]) -> None:
         self._decode_s = max(decode_s, 1e-6)
         self._prefill_s = prefill_s
         self._allowed = allowed

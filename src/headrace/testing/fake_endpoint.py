@@ -188,9 +188,7 @@ class FakeEndpoint:
         prefixes = prefixes_of(prompt.text)
         cached = min(self._cache.cached_tokens(prefixes), prompt.tokens)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        job = Job(
-            prompt.tokens, prompt.tokens - cached, drawn.tokens, lambda: self._cache.keep(prefixes), lambda: _tell(done)
-        )
+        job = Job(prompt.tokens, prompt.tokens - cached, drawn.tokens, lambda: self._cache.keep(prefixes), lambda: _tell(done))
         batching.enter(job)
         try:
             await done
