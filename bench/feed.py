@@ -247,10 +247,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_UNITS:,} units instead of {UNITS:,}")
     units = QUICK_UNITS if parser.parse_args().quick else UNITS
     figures: list[Figure] = []
-    for law in LAWS:
-        figures += measured(law, units)
-    for law in PACED:
-        figures += paced(law, units)
+    for law, judged in (*((law, measured) for law in LAWS), *((law, paced) for law in PACED)):
+        print(f"-- {law.name}", flush=True)
+        figures += judged(law, units)
     figures.append(cpu())
     return print_table(figures)
 

@@ -30,7 +30,7 @@ _FAMILIES = (
 
 
 class LimitHeaders:
-    """Reads one endpoint's headers. It looks up one header a reply: the family's own once that is known, else the next in turn."""
+    """Reads one endpoint's headers. It looks up one header a reply: its family's own once known, else the next in turn."""
 
     def __init__(self) -> None:
         self._family: int | None = None

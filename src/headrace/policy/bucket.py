@@ -23,7 +23,7 @@ class Bucket:
     A send may spend more than is there, so that its size need not be known before; what is not used is saved for BURST_S.
     """
 
-    __slots__ = ("_each_s", "paid_at", "pace", "per_minute")
+    __slots__ = ("_each_s", "pace", "paid_at", "per_minute")
 
     def __init__(self, per_minute: float, now: float) -> None:
         self.per_minute = per_minute
@@ -118,8 +118,7 @@ class Rates:
         ready_at = 0.0
         for kind, bucket in self._kinds:
             paid_at = bucket.take(now, amounts[kind])
-            if paid_at > ready_at:
-                ready_at = paid_at
+            ready_at = max(ready_at, paid_at)
         self.ready_at = ready_at
 
 
