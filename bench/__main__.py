@@ -30,6 +30,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("start", lambda: start.measure(many=QUICK_UNITS, finished=QUICK_UNITS // 10)),
             ("faults", lambda: faults.measure(rounds=1)),
             ("memory", lambda: memory.measure(records=QUICK_UNITS // 2)),
+            ("feed", lambda: script("feed", "--quick")),
         )
     return (
         ("client_cost", client_cost.measure),
@@ -38,6 +39,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
         ("start", start.measure),
         ("faults", faults.measure),
         ("memory", memory.measure),
+        ("feed", lambda: script("feed")),
     )
 
 

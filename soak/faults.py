@@ -20,8 +20,8 @@ ENGINE = (
     Mutation(
         "a retry goes out beyond the window",
         "headrace.engine.lane",
-        "if len(self.in_flight) >= self.window.limit or now < self.pause.until:",
-        "if len(self.in_flight) > self.window.limit or now < self.pause.until:",
+        "if len(self.in_flight) >= self.window.limit or now",
+        "if len(self.in_flight) > self.window.limit or now",
     ),
     Mutation(
         "a breaker never closes",

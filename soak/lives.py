@@ -227,7 +227,7 @@ class _Life:
                 _insist(facts.states[unit] is State.DONE, f"unit {unit} was done and is {facts.states[unit].name}")
         for unit, state in self.committed.items():
             _insist(facts.states.get(unit) is state, f"unit {unit} was committed as {state.name} and is {facts.states.get(unit)}")
-        _insist(self.endpoint.peak <= self.plan.knobs.concurrency, f"{self.endpoint.peak} were in flight at once")
+        _insist(self.endpoint.peak <= self.plan.knobs.most_in_flight, f"{self.endpoint.peak} were in flight at once")
         if ending is None:
             unknown = [
                 unit for unit, state in facts.states.items() if state is State.LEASED and self._sent_unrecorded(unit, facts)

@@ -79,7 +79,9 @@ def draw(seed: int) -> Plan:
 
 def _knobs(rng: random.Random) -> Knobs:
     return Knobs(
-        run="life", config=1, concurrency=rng.choice([1, 2, 8, 32]), fixed=rng.random() < 0.5,
+        run="life", config=1, concurrency=rng.choice([1, 2, 8, 32]),
+        tuned=rng.choice([None, (1, 64)]), requests_per_minute=rng.choice([None, None, None, 600.0]),
+        tokens_per_minute=rng.choice([None, None, None, 6000.0]),
         max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
         attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
         run_deadline_s=rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),

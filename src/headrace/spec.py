@@ -145,9 +145,9 @@ class ModelSpec(Section):
 
 
 class ConcurrencySpec(Section):
-    start: Annotated[int, Field(ge=1)] = 6
-    min: Annotated[int, Field(ge=1)] = 1
-    max: Annotated[int, Field(ge=1)] = 256
+    start: Annotated[int, Field(ge=1)] = Field(6, description="Where the window begins.")
+    min: Annotated[int, Field(ge=1)] = Field(1, description="It never goes below.")
+    max: Annotated[int, Field(ge=1)] = Field(256, description="It never goes above.")
 
 
 class EndpointSpec(Section):
@@ -166,10 +166,16 @@ class EndpointSpec(Section):
     )
     headers: dict[str, str] = Field(default_factory=dict, repr=False, description="Headers sent with each request.")
     headers_env: dict[str, str] = Field(default_factory=dict, description="Headers whose values are environment variables.")
-    requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
-    tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(None, description="A limit to keep.")
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="A limit to keep, spent evenly. What the server's headers say is learnt; the lower of both counts."
+    )
+    tokens_per_minute: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="The same for tokens of prompt and answer, reserved by estimate and settled by usage."
+    )
     concurrency: Literal["auto"] | Annotated[int, Field(ge=1)] | ConcurrencySpec = Field(
-        "auto", description="Requests in flight: a number, or auto."
+        "auto",
+        description="Requests in flight. auto: found by what the endpoint delivers, and followed; a table bounds that. "
+        "A number is kept, and gives way to overload.",
     )
     verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
     model: str | None = Field(None, description="The model's name at this endpoint, where it differs.")
@@ -273,8 +279,6 @@ NOT_YET: tuple[str, ...] = (
     "slice.max_input",
     "prompt.input",
     "endpoint.share",
-    "endpoint.requests_per_minute",
-    "endpoint.tokens_per_minute",
     "limits.class",
     "limits.max_cost",
     "limits.max_requests",

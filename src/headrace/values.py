@@ -208,6 +208,21 @@ class Usage(Struct, frozen=True, gc=False):
     reasoning: int | None = None
 
 
+class Limit(Struct, frozen=True, gc=False):
+    """A limit that a server named with a reply: of requests, tokens, input_tokens or output_tokens.
+
+    `reset_s`: seconds until it is whole again where it `refills` steadily, else until its window ends. `period_s`: the
+    window's length, where the server says it.
+    """
+
+    what: str
+    limit: float | None = None
+    remaining: float | None = None
+    reset_s: float | None = None
+    period_s: float | None = None
+    refills: bool = True
+
+
 class Reply(Struct, frozen=True, gc=False):
     """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None.
 
@@ -222,6 +237,7 @@ class Reply(Struct, frozen=True, gc=False):
     usage: Usage | None = None
     model: str | None = None
     likeliest: list[tuple[str, float]] | None = None
+    limits: tuple[Limit, ...] | None = None
 
 
 class Failure(Struct, frozen=True, gc=False):
@@ -241,6 +257,7 @@ class Failure(Struct, frozen=True, gc=False):
     mended: bool = False
     usage: Usage | None = None
     refused: bool = False  # the connection was refused: a server may still be loading
+    limits: tuple[Limit, ...] | None = None
 
 
 class Answer(Struct, frozen=True, gc=False):

@@ -32,7 +32,18 @@ def sim(**given: Any) -> None:
         if path is not None:
             given[name] = read(path)
     given["labels"] = tuple(label.strip() for label in (given["labels"] or "").split(",") if label.strip())
+    given["capacity"] = _changes(given["capacity"] or "")
     run_sim(SimOptions(**given))
+
+
+def _changes(text: str) -> tuple[tuple[float, float], ...]:
+    """(second, factor) from "60:0.5,120:1"."""
+    try:
+        pairs = [part.split(":") for part in text.split(",") if part.strip()]
+        return tuple((float(at), float(factor)) for at, factor in pairs)
+    except ValueError:
+        allowed = "SECOND:FACTOR,… such as 60:0.5,120:1"
+        raise SpecError(f"--capacity is {text[:40]!a}; allowed: {allowed}", key="capacity", allowed=allowed) from None
 
 
 def _parameters() -> list[inspect.Parameter]:
@@ -57,7 +68,7 @@ def _shown(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
     """Type and default on the command line, where files and lists are written as text."""
     if name in _FILES:
         return Path | None, None
-    if name == "labels":
+    if name in ("labels", "capacity"):
         return str | None, None
     return kind, default
 

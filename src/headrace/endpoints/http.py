@@ -13,6 +13,7 @@ from headrace.endpoints.address import Address
 from headrace.endpoints.envelopes import ServerError, read_error
 from headrace.endpoints.keys import Key
 from headrace.endpoints.likeliest import read_likeliest
+from headrace.endpoints.ratelimits import LimitHeaders
 from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
 from headrace.endpoints.tokens import ask_beginnings, tokenizer_urls
@@ -47,6 +48,7 @@ class HttpEndpoint:
         self._headers: dict[str, str] = {}
         self._redact = Redactor()
         self._now: Callable[[], float] | None = None
+        self._limits = LimitHeaders()
         self.succeeded = False
 
     @property
@@ -87,8 +89,11 @@ class HttpEndpoint:
             if isinstance(result, Failure):
                 return self._shown(result)
             self.succeeded = True
-            return result
-        return self._shown(await self._refused(response, form, headers, generation))
+            limits = self._limits.read(response.header, self._now() if self._now is not None else None)
+            return result if limits is None else replace(result, limits=limits)
+        failure = self._shown(await self._refused(response, form, headers, generation))
+        limits = self._limits.read(response.header, self._now() if self._now is not None else None)
+        return failure if limits is None else replace(failure, limits=limits)
 
     async def ask_beginnings(self, labels: Sequence[str]) -> dict[str, list[str]] | None:
         """The tokens that can begin each label, by the server's own tokenizer; None where it serves none.

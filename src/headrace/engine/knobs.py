@@ -9,16 +9,23 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from headrace.engine.offload import Offload
+from headrace.policy.bucket import Rates
+from headrace.policy.window import TuningWindow, Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
 
 
 class Knobs(Struct, frozen=True):
-    """Limits and names of one run. Durations are seconds; None means: no such limit."""
+    """Limits and names of one run. Durations are seconds; None means: no such limit.
+
+    With `tuned`, `concurrency` is where the window begins, and it finds its own size within (least, most).
+    """
 
     run: str
     config: int
     concurrency: int
-    fixed: bool = True  # the number is the user's own: it is the limit, not the endpoint
+    tuned: tuple[int, int] | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
     max_attempts: int = 6
     retry_invalid: int = 1
     retry_ambiguous: bool = True
@@ -29,6 +36,21 @@ class Knobs(Struct, frozen=True):
     give_up_after_s: float = 1800.0
     drain_s: float = 30.0
     finish_reading_s: float = 30.0
+
+    @property
+    def most_in_flight(self) -> int:
+        return self.tuned[1] if self.tuned is not None else self.concurrency
+
+    def window(self) -> Window | TuningWindow:
+        """A new window, as it begins."""
+        if self.tuned is None:
+            return Window(self.concurrency)
+        least, most = self.tuned
+        return TuningWindow(self.concurrency, least, most)
+
+    def rates(self) -> Rates:
+        """The limits per minute that the job names, to which a server's own may come."""
+        return Rates(self.requests_per_minute, self.tokens_per_minute, self.max_tokens)
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,29 @@ import random
 
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
+from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
 from headrace.policy.verdict import OVERLOAD, is_server_failure
-from headrace.policy.window import Window
+from headrace.policy.window import TuningWindow, Window
 from headrace.policy.wrong import WrongConfiguration
 from headrace.protocols import Endpoint
-from headrace.values import PERMANENT, Failure
+from headrace.values import PERMANENT, Failure, Kind, Reply, Sent, Usage
 
 REFUSED_FOR_S = 60.0
+PROMPT_SHARE = 0.125
+WORK_MEMORY = 50
 
 
 class Lane:
     """State of one endpoint. All times are loop time; nothing here awaits."""
 
-    def __init__(self, endpoint: Endpoint, number: int, ceiling: int, rng: random.Random) -> None:
+    def __init__(self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rates: Rates, rng: random.Random) -> None:
         self.endpoint = endpoint
         self.number = number
-        self.window = Window(ceiling)
+        self.window = window
+        self.rates = rates
+        self._tuning = window if isinstance(window, TuningWindow) else None
+        self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
         self.pause = Pause()
         self.wrong = WrongConfiguration()
@@ -39,7 +45,7 @@ class Lane:
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
-        if len(self.in_flight) >= self.window.limit or now < self.pause.until:
+        if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
@@ -50,13 +56,25 @@ class Lane:
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
+        if self.rates.is_on:
+            work.reserved = self.rates.reserve(now, len(work.payload))
         self.sends += 1
         return self.sends
 
     def on_back(self, work: Work) -> None:
         self.in_flight.pop(work.seq, None)
 
-    def on_reply(self, send: int, seconds: float, now: float) -> None:
+    def on_result(self, work: Work, result: Reply | Failure, now: float) -> None:
+        """What a result says about the limits per minute. Called for each that came while there are any."""
+        rates = self.rates
+        if result.limits is not None:
+            rates.on_limits(result.limits, now)
+        if work.reserved is not None:
+            is_charged = not (isinstance(result, Failure) and (result.kind in OVERLOAD or result.sent is Sent.NO))
+            rates.settle(now, work.reserved, len(work.payload), result.usage, is_charged=is_charged)
+            work.reserved = None
+
+    def on_reply(self, send: int, seconds: float, now: float, usage: Usage | None = None) -> None:
         """A well-formed reply."""
         self.slowest_s = max(self.slowest_s, seconds)
         if not self.succeeded:
@@ -65,6 +83,8 @@ class Lane:
             self.wrong.on_success()
         self.overloaded_since = None
         self._clean(send)
+        if self._tuning is not None:
+            self._tuning.on_delivered(send, seconds, self._work_of(usage), len(self.in_flight) + 1, now, self.sends + 1)
         if not self.breaker.is_quiet:
             self._alive(now)
 
@@ -82,6 +102,8 @@ class Lane:
             self._overloaded(send, failure, now)
             breaker.on_no_verdict(now, work.seq)
         elif is_server_failure(failure.kind):
+            if failure.kind is Kind.TIMEOUT and self._tuning is not None:
+                self._tuning.on_refused(send, self.sends + 1)
             breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
         elif failure.kind in PERMANENT and failure.status is not None:
             self._clean(send)
@@ -108,6 +130,8 @@ class Lane:
         times = []
         if now < self.pause.until:
             times.append(self.pause.until)
+        if now < self.rates.ready_at:
+            times.append(self.rates.ready_at)
         if self.breaker.circuit == "open":
             times.append(self.breaker.probe_at)
         return max(times) if times else None
@@ -121,10 +145,22 @@ class Lane:
         return now - self.refused_since if self.refused_since is not None else 0.0
 
     def _clean(self, send: int) -> None:
-        limit = self.window.limit
+        window = self.window
+        limit = window.limit
         self.pause.on_completion(overload=False, window=limit)
-        if limit < self.window.ceiling:
-            self.window.on_clean(send)
+        if limit < window.ceiling and isinstance(window, Window):
+            window.on_clean(send)
+
+    def _work_of(self, usage: Usage | None) -> float:
+        """What a reply took of the server, in tokens: those of the answer, and an eighth of those of the prompt that were
+        computed for it. What says no usage counts as the mean of those that did.
+        """
+        if usage is None or usage.completion is None:
+            return self._mean_work
+        computed = (usage.prompt or 0) - (usage.cached or 0)
+        work = usage.completion + PROMPT_SHARE * max(0, computed)
+        self._mean_work += (work - self._mean_work) / WORK_MEMORY
+        return work
 
     def _alive(self, now: float) -> None:
         if self.breaker.is_down:
@@ -139,6 +175,8 @@ class Lane:
             self.pause.on_named_wait(failure.wait_s, now, failure.message, self._rng)
         if send < self._judged_from:
             return  # sent before the last episode: it says nothing new
+        if self._tuning is not None:
+            self._tuning.on_refused(send, self.sends + 1)
         self.pause.on_completion(overload=True, window=self.window.limit)
         if self.pause.is_overloaded(self.window.limit):
             self._judged_from = self.sends + 1

@@ -26,7 +26,7 @@ class LiveEngine:
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.concurrency, parts.rng)
+        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.window(), knobs.rates(), parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         self.feed = Feed(
             parts.intake,
@@ -204,6 +204,8 @@ class LiveEngine:
             return
         lane.on_back(work)
         now = loop.time()
+        if work.reserved is not None or result.limits is not None:
+            lane.on_result(work, result, now)
         sending = Sending(work.send, started_at, round(now - started, 6), now)
         if isinstance(result, Reply):
             self._on_reply(work, result, sending)
@@ -225,7 +227,7 @@ class LiveEngine:
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
         lane = self.lane
         down_since = lane.breaker.down_since
-        lane.on_reply(sending.number, sending.seconds, sending.ended)
+        lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
         if lane.breaker.down_since != down_since:
             self._tell_health(down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)

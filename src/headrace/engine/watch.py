@@ -72,6 +72,8 @@ class Watch:
             return "endpoint"
         if len(lane.in_flight) >= lane.window.limit:
             return "limit" if lane.window.limit == lane.window.ceiling else "endpoint"
+        if now < lane.rates.ready_at:
+            return "rate"
         return engine.feed.starved_by
 
     def _progress(self, now: float) -> Progress:

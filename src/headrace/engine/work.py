@@ -16,6 +16,7 @@ class Work:
         "first_sent",
         "paused_before_s",
         "payload",
+        "reserved",
         "send",
         "seq",
         "spent",
@@ -31,6 +32,7 @@ class Work:
         self.spent = unit.spent
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them
         self.timeouts = 0
+        self.reserved: tuple[float, float] | None = None  # tokens of its latest send, where limits per minute are known
         self.send = 0  # the lane's number of its latest send
         self.age_before_s = unit.age_s
         self.first_sent: float | None = None

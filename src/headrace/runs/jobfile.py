@@ -12,7 +12,7 @@ from headrace import canon
 from headrace.errors import SpecError
 from headrace.runs.job import Job
 from headrace.runs.jobfaults import fault, shown
-from headrace.runs.jobrules import check_rules, refuse_unserved_tables
+from headrace.runs.jobrules import check_rules
 from headrace.runs.jobsecrets import refuse_secrets
 from headrace.runs.jobtext import (
     apply_overrides,
@@ -53,7 +53,6 @@ def _spec(tables: dict[str, Any], base: Path, overrides: Sequence[str]) -> JobSp
     refuse_secrets(tables)
     tables = _inlined(tables, base)
     refuse_foreign_values(tables)
-    refuse_unserved_tables(tables)
     if isinstance(tables.get("endpoint"), dict):
         tables["endpoint"] = [tables["endpoint"]]
     try:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
 from headrace.runs.jobfaults import shown
-from headrace.spec import EndpointSpec, JobSpec
+from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
 _SERVED: dict[str, tuple[Any, ...]] = {"limits.order": ("auto", "input")}
@@ -27,14 +27,6 @@ _FOREIGN_TO_LOCAL = (
     "max_tokens_field",
 )
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
-
-
-def refuse_unserved_tables(tables: dict[str, Any]) -> None:
-    """Refuse forms that this release does not serve and that a check of types would report as something else."""
-    entries = tables.get("endpoint")
-    for entry in entries if isinstance(entries, list) else [entries]:
-        if isinstance(entry, dict) and isinstance(entry.get("concurrency"), dict):
-            raise _not_yet("endpoint.concurrency", "as a table", 'a number or "auto"')
 
 
 def check_rules(spec: JobSpec, base: Path) -> None:
@@ -165,6 +157,14 @@ def _check_answer(spec: JobSpec) -> None:
 
 def _check_endpoint(spec: JobSpec) -> None:
     endpoint = spec.endpoint[0]
+    tuned = endpoint.concurrency
+    if isinstance(tuned, ConcurrencySpec) and not tuned.min <= tuned.start <= tuned.max:
+        raise SpecError(
+            f"endpoint.concurrency: found min {tuned.min}, start {tuned.start}, max {tuned.max}; allowed: min ≤ start ≤ max",
+            key="endpoint.concurrency",
+            found=f"min {tuned.min}, start {tuned.start}, max {tuned.max}",
+            allowed="min ≤ start ≤ max",
+        )
     if endpoint.url == "local":
         _check_local(endpoint)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
-from headrace.policy.window import AUTO_START
+from headrace.policy.window import AUTO_MOST, AUTO_START
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.calibration import CalibrationIntake, reopen
@@ -37,7 +38,7 @@ from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.status import status
 from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, other_weights, slots_of
 from headrace.sources.open import OpenedSource, open_source
-from headrace.spec import JobSpec
+from headrace.spec import ConcurrencySpec, JobSpec
 
 
 class RunOptions(Struct, frozen=True):
@@ -345,14 +346,31 @@ def _without_progress(observer: Observer) -> Observer:
 
 def knobs_of(spec: JobSpec, run: str, config: int, slots: int | None = None) -> Knobs:
     """What the engine is told, out of a job. `slots`: what the endpoint is known to work on at once."""
-    limits = spec.limits
-    concurrency = spec.endpoint[0].concurrency
+    limits, endpoint = spec.limits, spec.endpoint[0]
+    start, tuned = _window_of(endpoint.concurrency, slots)
     generates = spec.answer.method == "generate"
     return Knobs(
-        run=run, config=config, concurrency=concurrency if isinstance(concurrency, int) else slots or AUTO_START,
-        fixed=isinstance(concurrency, int), max_attempts=limits.max_attempts,
+        run=run, config=config, concurrency=start, tuned=tuned, requests_per_minute=endpoint.requests_per_minute,
+        tokens_per_minute=endpoint.tokens_per_minute, max_attempts=limits.max_attempts,
         retry_invalid=spec.answer.retry_invalid if generates else 0,
         retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,
         max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
         run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
     )  # fmt: skip
+
+
+def _window_of(concurrency: str | int | ConcurrencySpec, slots: int | None) -> tuple[int, tuple[int, int] | None]:
+    """Where the window begins, and within which bounds it finds its own size; None: it does not."""
+    if isinstance(concurrency, int):
+        return concurrency, None
+    if isinstance(concurrency, ConcurrencySpec):
+        return concurrency.start, (concurrency.min, concurrency.max)
+    if slots:
+        return slots, None  # the server has said how many it works on at once
+    return AUTO_START, (1, max(AUTO_START, min(AUTO_MOST, _most_connections())))
+
+
+def _most_connections() -> int:
+    """What the limit on open files leaves for connections: a window that finds its own size must not run into it."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (soft if soft != resource.RLIM_INFINITY else AUTO_MOST * 2) // 2

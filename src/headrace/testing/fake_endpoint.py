@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from headrace import canon
+from headrace.testing.batching import Batching, Job, Slots, batching_of
 from headrace.testing.laws import Allowance, Fault, Laws, PrefixCache, fault, prefixes_of, service_s
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
-from headrace.values import Failure, Kind, Reply, Request, Sent, Usage
+from headrace.values import Failure, Kind, Limit, Reply, Request, Sent, Usage
 
 Script = Callable[[Request, int], Reply | Failure | None]
 NEVER = math.inf
@@ -51,9 +53,11 @@ class FakeEndpoint:
         self._schema = schema
         self._max_tokens = max_tokens
         self._name = name
-        self._slots = asyncio.Semaphore(self._laws.slots) if self._laws.slots else None
+        self._slots = Slots(lambda: self._scaled(self._laws.slots)) if self._laws.slots else None
+        self.batching = batching_of(self._laws, self._scaled) if self._laws.kv_tokens else None
         self._requests = Allowance(self._laws.requests_per_minute)
         self._tokens = Allowance(self._laws.tokens_per_minute)
+        self._unlimited = not (self._laws.requests_per_minute or self._laws.tokens_per_minute)
         self._cache = PrefixCache()
         self._came: Counter[bytes] = Counter()
         self._first: float | None = None
@@ -103,7 +107,16 @@ class FakeEndpoint:
             self.in_flight -= 1
         if isinstance(result, Failure):
             self.failures[result.kind] += 1
-        return result
+        return result if self._unlimited else replace(result, limits=self._limits())
+
+    def _limits(self) -> tuple[Limit, ...]:
+        """The limits as `headrace sim` tells them in its headers."""
+        now = asyncio.get_running_loop().time()
+        return tuple(
+            Limit(what, allowance.per_minute, max(0, int(allowance.remaining(now))), allowance.full_in_s(now))
+            for what, allowance in (("requests", self._requests), ("tokens", self._tokens))
+            if allowance.per_minute
+        )
 
     async def _answer(self, request: Request, nth: int) -> Reply | Failure:
         try:
@@ -134,11 +147,17 @@ class FakeEndpoint:
     async def _served(self, prompt: Prompt, drawn: Drawn) -> Reply | Failure:
         self._tokens_in_flight += prompt.tokens
         try:
-            if self._slots is None:
+            if self.batching is not None:
+                cached = await self._batched(self.batching, prompt, drawn)
+            elif self._slots is None:
                 cached = await self._worked(prompt, drawn)
             else:
-                async with self._slots:
+                seat = _Seat(self._slots)
+                await seat.taken()
+                try:
                     cached = await self._worked(prompt, drawn)
+                finally:
+                    self._slots.give_back()
         finally:
             self._tokens_in_flight -= prompt.tokens
         down = self._outage()
@@ -163,6 +182,27 @@ class FakeEndpoint:
             await asyncio.sleep(decode)
         return cached
 
+    async def _batched(self, batching: Batching, prompt: Prompt, drawn: Drawn) -> int:
+        """One answer out of the shared batch; returns how many prompt tokens were cached."""
+        await asyncio.sleep(self._laws.latency_ms / 1000)
+        prefixes = prefixes_of(prompt.text)
+        cached = min(self._cache.cached_tokens(prefixes), prompt.tokens)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        job = Job(prompt.tokens, prompt.tokens - cached, drawn.tokens, lambda: self._cache.keep(prefixes), lambda: _tell(done))
+        batching.enter(job)
+        try:
+            await done
+        except asyncio.CancelledError:
+            batching.leave(job)
+            raise
+        return cached
+
+    def _scaled(self, bound: int) -> int:
+        """A bound as the law of changing capacity has it now."""
+        if not self._laws.capacity or self._first is None:
+            return bound
+        return self._laws.scaled(bound, asyncio.get_running_loop().time() - self._first)
+
     def _outage(self) -> Failure | None:
         assert self._first is not None
         now = asyncio.get_running_loop().time() - self._first
@@ -177,8 +217,8 @@ class FakeEndpoint:
             return Failure(
                 Kind.RATE_LIMITED, "the limit per minute is reached", status=429, wait_s=laws.retry_after_s or min(wait, 3600)
             )
-        crowded = laws.max_in_flight and self.in_flight > laws.max_in_flight
-        if crowded or (laws.max_in_flight_tokens and self._tokens_in_flight + prompt.tokens > laws.max_in_flight_tokens):
+        most, most_tokens = self._scaled(laws.max_in_flight), self._scaled(laws.max_in_flight_tokens)
+        if (most and self.in_flight > most) or (most_tokens and self._tokens_in_flight + prompt.tokens > most_tokens):
             kind = Kind.RATE_LIMITED if laws.overload_status == 429 else Kind.OVERLOADED
             return Failure(kind, "too many requests at once", status=laws.overload_status, wait_s=laws.retry_after_s)
         self._requests.take(now, 1)
@@ -191,6 +231,32 @@ class FakeEndpoint:
         if chance is Fault.OVERLOAD:
             return Failure(Kind.OVERLOADED, "the server is overloaded", status=503, wait_s=self._laws.retry_after_s)
         return Failure(Kind.SERVER_ERROR, "internal error", status=500)
+
+
+class _Seat:
+    """Waits for one of the slots."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def granted(self) -> None:
+        _tell(self._free)
+
+    async def taken(self) -> None:
+        if self._slots.take(self):
+            return
+        try:
+            await self._free
+        except asyncio.CancelledError:
+            if not self._slots.leave(self):
+                self._slots.give_back()  # granted in the same moment
+            raise
+
+
+def _tell(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def by_unit(given: Mapping[int, Sequence[Reply | Failure | None]]) -> Script:

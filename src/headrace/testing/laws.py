@@ -45,6 +45,12 @@ class Laws:
     hang_rate: float = setting(0.0, "Share of requests that are read and never answered.")
     max_in_flight: int = setting(0, "More requests at once than this are turned away. 0: no bound.")
     max_in_flight_tokens: int = setting(0, "More prompt tokens at once than this are turned away. 0: no bound.")
+    kv_tokens: int = setting(
+        0, "Tokens that the KV cache holds: served in shared steps; what overflows is put back and computed again. 0: no bound."
+    )
+    capacity: tuple[tuple[float, float], ...] = setting(
+        (), "How slots, KV cache and the bounds in flight change: SECOND:FACTOR,… from the first request on."
+    )
     overload_status: int = setting(503, "How a request is turned away: 429 or 503.")
     retry_after_s: float | None = setting(None, "Seconds that 429 and 503 ask to wait.", flag="--retry-after")
     requests_per_minute: float = setting(0.0, "A rate limit, with x-ratelimit headers. 0: none.")
@@ -65,6 +71,8 @@ class Laws:
                 raise _impossible(field.name, value, "a share between 0 and 1")
         if self.overload_status not in (429, 503):
             raise _impossible("overload_status", self.overload_status, "429 or 503")
+        if any(not (math.isfinite(at) and math.isfinite(factor) and at >= 0 and factor > 0) for at, factor in self.capacity):
+            raise _impossible("capacity", self.capacity, "SECOND:FACTOR,… with factors above 0")
         kind, _, rest = self.answer.partition(":")
         if kind not in ANSWERS or (kind == "echo" and rest and not rest.isdecimal()):
             raise _impossible("answer", repr(self.answer[:40]), "echo, echo:N, label, json or text:WORDS")
@@ -75,9 +83,19 @@ class Laws:
     def faultless(self) -> bool:
         return not (self.error_rate or self.overload_rate or self.fail_once_rate or self.reset_rate or self.hang_rate)
 
+    def scaled(self, bound: int, now: float) -> int:
+        """A bound on what is held at once, `now` seconds after the first request; 0 stays 0, else it is at least 1."""
+        if not bound or not self.capacity:
+            return bound
+        factor = 1.0
+        for at, then in self.capacity:
+            if now >= at:
+                factor = then
+        return max(1, round(bound * factor))
+
     @cached_property
     def instant(self) -> bool:
-        return not (self.latency_ms or self.prefill_ms_per_token or self.decode_ms_per_token or self.slots)
+        return not (self.latency_ms or self.prefill_ms_per_token or self.decode_ms_per_token or self.slots or self.kv_tokens)
 
 
 def _impossible(name: str, found: object, allowed: str) -> SpecError:
@@ -167,6 +185,10 @@ class Allowance:
         gained = 0.0 if self._at is None else (now - self._at) * self.per_minute / 60
         return min(self.per_minute, self._level + gained)
 
+    def full_in_s(self, now: float) -> float:
+        """Seconds until a minute's worth is there again."""
+        return (self.per_minute - self.remaining(now)) * 60 / self.per_minute
+
     def headers(self, now: float, what: str) -> dict[str, str]:
         """The three x-ratelimit headers for `what` (requests, tokens); none without a limit."""
         if not self.per_minute:
@@ -175,7 +197,7 @@ class Allowance:
         return {
             f"x-ratelimit-limit-{what}": str(int(self.per_minute)),
             f"x-ratelimit-remaining-{what}": str(max(0, int(left))),
-            f"x-ratelimit-reset-{what}": go_duration((self.per_minute - left) * 60 / self.per_minute),
+            f"x-ratelimit-reset-{what}": go_duration(self.full_in_s(now)),
         }
 
 

@@ -127,6 +127,7 @@ class Life:
     judge: Judge = field(default_factory=ContentJudge)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     observers: Sequence[Observer] = ()
+    max_steps: int = 300_000
     processes: int = 0
     _dead: bool = False
 
@@ -150,7 +151,7 @@ class Life:
         self.ledger.hook = hook
         try:
             return run_virtual(
-                self._process(seed, kill_at_s, interrupt_at_s), seed=seed, max_time_s=10_000_000, max_steps=300_000
+                self._process(seed, kill_at_s, interrupt_at_s), seed=seed, max_time_s=10_000_000, max_steps=self.max_steps
             )
         except Crash:
             return None

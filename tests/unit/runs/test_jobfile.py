@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from headrace.errors import NotYetError, SpecError
 from headrace.runs.jobfile import job_from_dict, load_job
+from headrace.spec import ConcurrencySpec
 
 BASE = Path("/nowhere")
 JOB: dict[str, Any] = {
@@ -247,8 +248,7 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"endpoint": [{"url": "http://a/v1"}, {"url": "http://b/v1"}]}, "endpoint"),
-        ({"endpoint": {"concurrency": {"start": 2}}}, "endpoint.concurrency"),
-        ({"endpoint": {"requests_per_minute": 60}}, "endpoint.requests_per_minute"),
+        ({"endpoint": {"share": "background"}}, "endpoint.share"),
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),
         ({"quality": {"sample": 1}}, "quality"),
@@ -440,7 +440,7 @@ def test_whatever_stands_there_is_accepted_or_refused_as_ours(section: str, name
         "input: {path: in.jsonl, limits: 3}",
         "limit: 3",
         "input: {path: in.jsonl}\nprompt: {system: x}\nmodel: {name: m}\nendpoint: {url: http://h/v1}\noutput: {path: o.jsonl}",
-        "endpoint: {concurrency: {start: 3}}",
+        "endpoint: {concurrency: {start: three}}",
         "answer: {retry_invalid: many}",
     ],
 )
@@ -451,7 +451,10 @@ def test_what_is_said_about_yaml_speaks_of_no_toml(tmp_path: Path, text: str) ->
     assert not re.search(r"\[[a-z]+\]|\w = ", str(caught.value)), str(caught.value)
 
 
-def test_a_table_of_concurrency_is_refused_in_plain_words() -> None:
-    with pytest.raises(NotYetError) as caught:
-        job_from_dict(JOB, BASE, ["endpoint.concurrency={start = 4}"])
-    assert str(caught.value) == '`endpoint.concurrency` as a table is not served by this release; write a number or "auto"'
+def test_a_table_of_concurrency_has_its_numbers_in_order() -> None:
+    assert job_from_dict(JOB, BASE, ["endpoint.concurrency={start = 4, max = 9}"]).spec.endpoint[
+        0
+    ].concurrency == ConcurrencySpec(start=4, min=1, max=9)
+    with pytest.raises(SpecError) as caught:
+        job_from_dict(JOB, BASE, ["endpoint.concurrency={start = 4, max = 3}"])
+    assert str(caught.value) == "endpoint.concurrency: found min 1, start 4, max 3; allowed: min ≤ start ≤ max"

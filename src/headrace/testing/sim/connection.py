@@ -6,11 +6,11 @@ import asyncio
 import gzip
 import socket
 import struct
-from collections import OrderedDict
 from typing import cast
 
 import orjson
 
+from headrace.testing.batching import Job, Slots
 from headrace.testing.sim.bodies import Plan, events
 from headrace.testing.sim.service import UNCOUNTED, Service
 from headrace.testing.sim.wire import CONTINUE, JSON, HttpRequest, Parser, WireError, response
@@ -18,34 +18,6 @@ from headrace.testing.sim.wire import CONTINUE, JSON, HttpRequest, Parser, WireE
 MAX_AHEAD = 1_000_000
 TRICKLE_S = 1.0
 _NO_LINGER = struct.pack("ii", 1, 0)
-
-
-class Slots:
-    """So many requests are served at once; the others queue, first come, first served. 0: no bound."""
-
-    def __init__(self, count: int) -> None:
-        self._free = count or None
-        self._queue: OrderedDict[Connection, None] = OrderedDict()
-
-    def take(self, owner: Connection) -> bool:
-        """Whether a slot is the owner's now; else it queues and is `granted` one later."""
-        if self._free is None:
-            return True
-        if self._free == 0:
-            self._queue[owner] = None
-            return False
-        self._free -= 1
-        return True
-
-    def leave(self, owner: Connection) -> bool:
-        """Stop queueing; whether the owner did queue."""
-        return owner in self._queue and self._queue.pop(owner) is None
-
-    def give_back(self) -> None:
-        if self._queue:
-            self._queue.popitem(last=False)[0].granted()
-        elif self._free is not None:
-            self._free += 1
 
 
 class Room:
@@ -90,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._continued = False
         self._timer: asyncio.Handle | None = None
         self._in_service = False
+        self._job: Job | None = None
         self._cached = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -181,9 +154,24 @@ class Connection(asyncio.Protocol):
             self._deliver()
         else:
             self._service.enter(self._plan)
-            if self._slots.take(self):
+            if self._service.batching is not None:
+                self._timer = self._loop.call_later(self._service.options.latency_ms / 1000, self._join)
+            elif self._slots.take(self):
                 self._in_service = True
                 self._prefill()
+
+    def _join(self) -> None:
+        """Take part in the shared batch; the answer comes at the end of one of its steps."""
+        plan, service = self._plan, self._service
+        assert plan is not None
+        assert plan.prompt is not None
+        assert plan.drawn is not None
+        assert service.batching is not None
+        self._cached, _, _ = service.work(plan)
+        self._in_service = True
+        tokens = plan.prompt.tokens
+        self._job = Job(tokens, tokens - self._cached, plan.drawn.tokens, lambda: service.computed(plan), self._answer)
+        service.batching.enter(self._job)
 
     def _prefill(self) -> None:
         assert self._plan is not None
@@ -212,6 +200,9 @@ class Connection(asyncio.Protocol):
         queued = self._slots.leave(self)
         if queued or self._in_service:
             self._service.leave(self._plan)
+        if self._job is not None and self._service.batching is not None:
+            self._service.batching.leave(self._job)
+            self._job, self._in_service = None, False
         if self._in_service:
             self._in_service = False
             self._slots.give_back()

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from headrace.errors import SpecError
-from headrace.testing.sim.connection import Connection, Room, Slots
+from headrace.testing.batching import Slots
+from headrace.testing.sim.connection import Connection, Room
 from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.service import Service
 from headrace.testing.sim.stats import Stats
@@ -41,7 +42,7 @@ class SimServer:
         loop = asyncio.get_running_loop()
         options = self.options
         service = Service(options, self.stats, loop.time)
-        slots = Slots(options.slots)
+        slots = Slots(lambda: service.scaled(options.slots))
         try:
             self._server = await loop.create_server(
                 lambda: Connection(service, slots, self._room), options.host, options.port, backlog=BACKLOG

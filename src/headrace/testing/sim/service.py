@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from headrace.testing.batching import batching_of
 from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s, tokens
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
 from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, prompt_of, schema_of
@@ -32,6 +33,7 @@ class Service:
         self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
         self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
         self._tokens_in_flight = 0
+        self.batching = batching_of(options, self.scaled) if options.kv_tokens else None
         self._start()
 
     def restart(self) -> None:
@@ -46,6 +48,10 @@ class Service:
         self._tokens = Allowance(options.tokens_per_minute)
         self._cache = PrefixCache()
         self._first: float | None = None
+
+    def scaled(self, bound: int) -> int:
+        """A bound as the law of changing capacity has it now."""
+        return self.options.scaled(bound, 0.0 if self._first is None else self._clock() - self._first)
 
     def plan(self, request: HttpRequest) -> Plan:
         """Decide what a POST gets, and count it. The caller has counted it as in flight already."""
@@ -191,8 +197,8 @@ class Service:
                     text = f"Rate limit reached for {what} per min. Limit: {allowance.per_minute:g} / min."
                     text += f" Please try again in {min(wait, 3600):.3f}s."
                     raise RefusedError(429, text, "rate_limit_exceeded")
-        crowded = options.max_in_flight and stats.in_flight > options.max_in_flight
-        if crowded or (options.max_in_flight_tokens and self._tokens_in_flight + prompt.tokens > options.max_in_flight_tokens):
+        most, most_tokens = self.scaled(options.max_in_flight), self.scaled(options.max_in_flight_tokens)
+        if (most and stats.in_flight > most) or (most_tokens and self._tokens_in_flight + prompt.tokens > most_tokens):
             raise RefusedError(options.overload_status, "The server is busy: too many requests at once.", "overloaded")
         if self._limited:
             self._requests.take(now, 1)

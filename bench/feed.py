@@ -1,0 +1,258 @@
+"""Is the endpoint kept full and never drowned? The self-tuning window and the rates against an oracle, on virtual time.
+
+`python -m bench.feed [--quick]`. The oracle is the best fixed concurrency of a sweep, or the arithmetic bound of a rate.
+Beside it: the two numbers that people write, 6 and 64, and AIMD as service meshes have it (20 to 200, less a tenth a refusal).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bench.figures import Figure, at_least, at_most, print_table, shown
+from headrace.engine.knobs import Knobs
+from headrace.policy.bucket import Rates
+from headrace.policy.pause import Pause
+from headrace.policy.window import Move, TuningWindow, Window
+from headrace.testing import FakeEndpoint, Laws
+from headrace.testing.life import Life
+from headrace.values import Failure, Kind, Limit, Reply, Request, Usage
+
+UNITS = 10_000
+QUICK_UNITS = 2_000
+TEXT = "a record that is to be read "
+
+
+@dataclass(frozen=True)
+class Law:
+    """One kind of endpoint: its laws, the concurrencies that the oracle tries, and what `auto` must reach of its best."""
+
+    name: str
+    laws: Laws
+    sweep: Sequence[int]
+    bar: float
+    spread: float = 0.5  # sigma of the lognormal lengths of the texts
+    mean_chars: int = 1600
+    refused_bar: float | None = None
+    recomputed_bar: float | None = None
+    changes: tuple[tuple[float, float], ...] = ()  # (share of the oracle's time, factor of the capacity)
+    knobs: dict[str, Any] = field(default_factory=dict)
+
+
+class Meter(FakeEndpoint):
+    """Knows when its last answer left."""
+
+    ended_at = 0.0
+
+    async def send(self, request: Request) -> Reply | Failure:
+        result = await super().send(request)
+        self.ended_at = asyncio.get_running_loop().time()
+        return result
+
+
+class Aimd(TuningWindow):
+    """Additive increase, multiplicative decrease."""
+
+    def __init__(self) -> None:
+        super().__init__(20, 20, 200)
+        self._clean = 0
+
+    def on_delivered(self, send: int, seconds: float, work: float, in_flight: int, now: float, next_send: int) -> Move | None:  # noqa: ARG002 - the window's
+        self._clean += in_flight * 2 >= self.limit
+        if self._clean >= self.limit and self.limit < self.ceiling:
+            self._clean = 0
+            self.limit += 1
+        return None
+
+    def on_refused(self, send: int, next_send: int) -> Move | None:  # noqa: ARG002 - the window's
+        self.limit = max(self.least, self.limit * 9 // 10)
+        return None
+
+    def on_overload_episode(self, next_send: int) -> Move | None:
+        return self.on_refused(0, next_send)
+
+
+class AimdKnobs(Knobs, frozen=True):
+    def window(self) -> Window | TuningWindow:
+        return Aimd()
+
+
+class Ran:
+    """What one life came to."""
+
+    def __init__(self, law: Law, knobs: Knobs, texts: Sequence[str]) -> None:
+        self.endpoint = endpoint = Meter(law.laws)
+        life = Life(texts, lambda: endpoint, knobs=knobs, max_steps=100_000_000)
+        began = time.process_time()
+        ending = life.step(1)
+        self.cpu_s = time.process_time() - began
+        assert ending is not None
+        assert ending.reason is None, ending
+        self.seconds = endpoint.ended_at
+        self.per_second = len(texts) / endpoint.ended_at
+        refused = endpoint.failures[Kind.RATE_LIMITED] + endpoint.failures[Kind.OVERLOADED]
+        self.refused = refused / endpoint.requests_seen
+        batching = endpoint.batching
+        spent = endpoint.prompt_tokens + endpoint.completion_tokens
+        self.recomputed = batching.recomputed / (spent + batching.recomputed) if batching is not None else 0.0
+        self.samples = life.ledger.samples
+
+    def bound(self, by: str) -> float:
+        return sum(sample.bound_by == by for sample in self.samples) / max(1, len(self.samples))
+
+
+def texts_of(law: Law, units: int) -> list[str]:
+    """Distinct from their first character on, with lognormal lengths of the law's mean."""
+    rng = random.Random(7)
+    mu = -(law.spread**2) / 2
+    return [
+        (f"{n} " + TEXT * (1 + int(law.mean_chars * 8 / len(TEXT))))[
+            : max(12, int(law.mean_chars * rng.lognormvariate(mu, law.spread)))
+        ]
+        for n in range(units)
+    ]
+
+
+def knobs_of(law: Law, concurrency: int, tuned: tuple[int, int] | None = None) -> Knobs:
+    return Knobs(
+        run="feed", config=1, concurrency=concurrency, tuned=tuned, unit_deadline_s=1e6, attempt_timeout=1e5, **law.knobs
+    )
+
+
+LAWS = (
+    Law("8 slots", Laws(slots=8, prefill_ms_per_token=1, decode_ms_per_token=20, answer="echo:400", jitter=0.2), (6, 8, 10, 16), 0.97),
+    Law(
+        "KV budget, no gauges",
+        Laws(kv_tokens=40_000, prefill_ms_per_token=0.05, decode_ms_per_token=20, answer="echo:400"),
+        (48, 64, 72, 80, 88, 96, 112), 0.93, recomputed_bar=0.02,
+    ),
+    Law(
+        "429 above 40 in flight",
+        Laws(max_in_flight=40, overload_status=429, latency_ms=300, decode_ms_per_token=20, answer="echo:400", jitter=0.5),
+        (32, 38, 40, 41), 0.93, refused_bar=0.01,
+    ),
+    Law(
+        "capacity halves, then returns",
+        Laws(slots=16, prefill_ms_per_token=1, decode_ms_per_token=20, answer="echo:400", jitter=0.2),
+        (12, 16, 20, 32), 0.93, changes=((1 / 3, 0.5), (2 / 3, 1.0)),
+    ),
+)  # fmt: skip
+
+PACED = (
+    Law(
+        "RPM in headers",
+        Laws(requests_per_minute=1200, latency_ms=2000, jitter=0.5, answer="echo:400"),
+        (),
+        0.98,
+        refused_bar=0.005,
+    ),
+    Law(
+        "TPM in headers",
+        Laws(tokens_per_minute=600_000, latency_ms=2000, jitter=0.5, answer="echo:400"),
+        (),
+        0.98,
+        refused_bar=0.005,
+    ),
+)
+
+
+def paced(law: Law, units: int) -> list[Figure]:
+    """Against the allowed rate; what a server saves up for the first minute is not counted as allowed."""
+    texts = texts_of(law, units)
+    # Fewer units at a lower rate: the run lasts as long, and so weighs the start as little.
+    share = units / UNITS
+    laws = replace(
+        law.laws,
+        requests_per_minute=law.laws.requests_per_minute * share,
+        tokens_per_minute=law.laws.tokens_per_minute * share,
+    )
+    law = replace(law, laws=laws)
+
+    def reached(ran: Ran) -> float:
+        endpoint = ran.endpoint
+        tokens = (endpoint.prompt_tokens + endpoint.completion_tokens) / ran.seconds * 60
+        return ran.per_second * 60 / laws.requests_per_minute if laws.requests_per_minute else tokens / laws.tokens_per_minute
+
+    auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
+    return [
+        at_least(f"{law.name}: auto, share of the allowed rate", reached(auto), law.bar, digits=3),
+        at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * (law.refused_bar or 0), "%", 2),
+        shown(f"{law.name}: auto, samples bound by the rate", 100 * auto.bound("rate"), "%", 0),
+    ]
+
+
+def measured(law: Law, units: int) -> list[Figure]:
+    texts = texts_of(law, units)
+    if law.changes:
+        slots = law.laws.slots
+        plain = Ran(law, knobs_of(law, slots), texts[: units // 5]).per_second
+        # two thirds of the time at full capacity and one at half would be 5/6 of the pace
+        whole = units / plain / (5 / 6)
+        law = replace(law, laws=replace(law.laws, capacity=tuple((share * whole, factor) for share, factor in law.changes)))
+    swept = {n: Ran(law, knobs_of(law, n), texts) for n in law.sweep}
+    best = max(swept, key=lambda n: swept[n].per_second)
+    oracle = swept[best].per_second
+    auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
+    others = {
+        "fixed 6": knobs_of(law, 6),
+        "fixed 64": knobs_of(law, 64),
+        "AIMD": AimdKnobs(**{name: getattr(knobs_of(law, 20), name) for name in Knobs.__struct_fields__}),
+    }
+    figures = [
+        shown(f"{law.name}: oracle, fixed {best}", oracle, "units/s", 2),
+        at_least(f"{law.name}: auto, share of the oracle", auto.per_second / oracle, law.bar, digits=3),
+    ]
+    if law.refused_bar is not None:
+        figures.append(at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * law.refused_bar, "%", 2))
+    if law.recomputed_bar is not None:
+        figures.append(at_most(f"{law.name}: auto, tokens recomputed", 100 * auto.recomputed, 100 * law.recomputed_bar, "%", 2))
+    for name, knobs in others.items():
+        ran = Ran(law, knobs, texts)
+        tail = f" (refused {100 * ran.refused:.1f} %)" if law.refused_bar is not None else ""
+        tail += f" (recomputed {100 * ran.recomputed:.1f} %)" if law.recomputed_bar is not None else ""
+        figures.append(Figure(f"{law.name}: {name}", f"{ran.per_second / oracle:.3f}{tail}"))
+    return figures
+
+
+def cpu(observations: int = 200_000) -> Figure:
+    """A closed loop of 64 without an engine: what the rules alone cost a unit."""
+    rng = random.Random(7)
+    recorded = [(rng.lognormvariate(0, 0.5), 50.0 + 100 * rng.random()) for _ in range(observations)]
+    told = (Limit("requests", 1e7, 9e6, 1.0), Limit("tokens", 1e9, 9e8, 1.0))
+    usage = Usage(400, 100)
+    window, rates, pause = TuningWindow(6), Rates(1e7, 1e9), Pause()
+    began = time.process_time()
+    now, send = 0.0, 0
+    for seconds, work in recorded:
+        now += 0.02
+        send += 1
+        if now < rates.ready_at:
+            continue
+        reserved = rates.reserve(now, 1600)
+        rates.on_limits(told, now)
+        rates.settle(now, reserved, 1600, usage)
+        pause.on_completion(overload=False, window=window.limit)
+        window.on_delivered(max(1, send - window.limit), seconds, work, window.limit, now, send)
+    micros = (time.process_time() - began) / observations * 1e6
+    return at_most(f"{observations:,} observations into window, buckets and pause: CPU a unit", micros, 10, "µs")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.feed", description="The window and the rates against an oracle.")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_UNITS:,} units instead of {UNITS:,}")
+    units = QUICK_UNITS if parser.parse_args().quick else UNITS
+    figures: list[Figure] = []
+    for law, judged in (*((law, measured) for law in LAWS), *((law, paced) for law in PACED)):
+        print(f"-- {law.name}", flush=True)
+        figures += judged(law, units)
+    figures.append(cpu())
+    return print_table(figures)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from headrace.policy.evidence import Evidence, gain, kink
+
+
+def full(n: int, seconds: float, completions: int = 100, work: float = 10.0, scatter: float = 0.0) -> Evidence:
+    rng, evidence = random.Random(3), Evidence()
+    for _ in range(completions):
+        factor = 1 + scatter * (2 * rng.random() - 1)
+        evidence.add(seconds * factor, work * factor, n)
+    return evidence
+
+
+def test_a_full_window_delivers_its_size_times_work_over_time() -> None:
+    assert full(8, 2.0).by_count() == pytest.approx((4.0, 0.0), abs=1e-6)
+    assert full(8, 2.0).by_work() == pytest.approx((40.0, 0.0), abs=1e-6)
+
+
+def test_lengths_that_scatter_as_their_times_do_are_no_noise() -> None:
+    evidence = full(8, 2.0, scatter=0.9)
+    assert evidence.by_work()[1] == pytest.approx(0.0, abs=1e-6)
+    assert evidence.by_count()[1] > 0.02
+
+
+def test_a_gain_is_told_with_its_error() -> None:
+    found = gain(full(8, 1.0), full(16, 1.6))
+    assert found == pytest.approx((1.25, 0.0), abs=1e-6)
+    assert gain(Evidence(), full(8, 1.0)).error == math.inf
+
+
+def test_a_time_that_grows_as_before_is_no_kink_and_one_that_only_queues_is_whole() -> None:
+    assert kink(full(40, 2.8), full(60, 3.2), full(80, 3.6)).ratio == pytest.approx(0.0, abs=1e-9)
+    rate = 60 / 3.2
+    assert kink(full(40, 2.8), full(60, 3.2), full(80, 80 / rate)).ratio == pytest.approx(1.0)
+    assert kink(full(60, 3.2), full(40, 2.8), full(80, 3.6)).error == math.inf
+
+
+def test_what_fades_says_the_same_with_less_weight() -> None:
+    evidence = full(8, 2.0, scatter=0.5)
+    before, error = evidence.by_count()
+    evidence.fade()
+    assert evidence.by_count() == (pytest.approx(before), pytest.approx(error * 2**0.5))

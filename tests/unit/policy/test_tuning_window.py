@@ -1,0 +1,198 @@
+"""Trajectories of the self-tuning window, in a closed loop of its own: a server, and a client that keeps the window full."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.policy.window import AUTO_START, Move, Stage, TuningWindow
+
+
+class Loop:
+    """A server with `slots`, and a client. `slots` and `supply` (requests that may be in flight at most) are of the time."""
+
+    def __init__(
+        self,
+        slots: Callable[[float], int],
+        *,
+        sigma: float = 0.0,
+        most: int | None = None,
+        refused: float = 0.0,
+        supply: Callable[[float], int] = lambda _: 10**9,
+        window: TuningWindow | None = None,
+    ) -> None:
+        self.window = window or TuningWindow(AUTO_START)
+        self.moves: list[Move] = []
+        self.limits: list[tuple[float, int]] = []
+        self.now = 0.0
+        self.done = self.refusals = 0
+        self._slots, self._sigma, self._most, self._refused, self._supply = slots, sigma, most, refused, supply
+        self._rng = random.Random(11)
+        self._sends = 0
+        self._in_flight = 0
+        self._serving = 0
+        self._queue: list[tuple[float, int, float]] = []
+        self._ends: list[tuple[float, int, float, float, bool]] = []
+
+    def run(self, completions: int) -> Loop:
+        target = self.done + completions
+        self._fill()
+        while self.done < target:
+            self.now, send, sent_at, work, is_refused = heapq.heappop(self._ends)
+            in_flight = self._in_flight
+            self._in_flight -= 1
+            if is_refused:
+                self.refusals += 1
+                move = self.window.on_refused(send, self._sends + 1)
+            else:
+                self._serving -= 1
+                self.done += 1
+                seconds = self.now - sent_at
+                move = self.window.on_delivered(send, seconds, work, in_flight, self.now, self._sends + 1)
+            if move is not None:
+                self.moves.append(move)
+                self.limits.append((self.now, move.limit))
+                assert move.limit == self.window.limit
+            self._fill()
+        return self
+
+    def _fill(self) -> None:
+        while self._in_flight < min(self.window.limit, self._supply(self.now)):
+            self._sends += 1
+            self._in_flight += 1
+            crowded = self._most is not None and self._in_flight > self._most
+            if crowded or self._rng.random() < self._refused:
+                # back before whatever was sent later: with a delay that grows by the send
+                heapq.heappush(self._ends, (self.now + 0.01, self._sends, self.now, 0.0, True))
+                continue
+            work = 100 * self._rng.lognormvariate(-(self._sigma**2) / 2, self._sigma)
+            self._queue.append((self.now, self._sends, work))
+        while self._queue and self._serving < self._slots(self.now):
+            sent_at, send, work = self._queue.pop(0)
+            self._serving += 1
+            heapq.heappush(self._ends, (self.now + work / 100, send, sent_at, work, False))
+
+
+def steady(count: int) -> Callable[[float], int]:
+    return lambda _: count
+
+
+def rules(loop: Loop) -> list[str]:
+    return [move.rule for move in loop.moves]
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+@pytest.mark.parametrize("slots", [8, 16, 50, 100])
+def test_it_fills_a_server_whose_size_nobody_told_and_goes_little_beyond(slots: int, sigma: float) -> None:
+    loop = Loop(steady(slots), sigma=sigma).run(6000)
+    began = loop.now
+    loop.run(4000)
+    assert 4000 / (loop.now - began) >= 0.93 * slots
+    assert 0.6 * slots <= loop.window.limit <= 2 * slots  # a probe may be under way
+
+
+def test_it_doubles_while_that_delivers_more() -> None:
+    loop = Loop(steady(400)).run(800)
+    assert [move.limit for move in loop.moves[:6]] == [12, 24, 48, 96, 192, 384]
+    assert set(rules(loop)[:6]) == {"ramp"}
+
+
+def test_what_was_sent_under_a_smaller_window_does_not_count() -> None:
+    window = TuningWindow(6)
+    for send in range(1, 7):
+        window.on_delivered(send, 1.0, 100.0, 6, float(send), 7)
+    assert (window.limit, window.stage) == (12, Stage.RAMP)
+    for _ in range(100):
+        assert window.on_delivered(3, 1.0, 100.0, 12, 8.0, 13) is None
+    assert window.limit == 12
+
+
+def test_a_window_that_is_not_full_is_no_evidence() -> None:
+    loop = Loop(steady(64), supply=steady(4)).run(3000)
+    assert loop.moves == []
+    assert loop.window.limit == AUTO_START
+
+
+def test_it_goes_on_where_a_slow_source_becomes_a_fast_one() -> None:
+    loop = Loop(steady(64), supply=lambda now: 4 if now < 100 else 10**9).run(400)
+    assert loop.moves == []
+    loop.run(4000)
+    assert loop.window.limit >= 50
+
+
+def test_it_follows_a_capacity_that_halves_and_returns() -> None:
+    loop = Loop(lambda now: 8 if 300 <= now < 900 else 32, sigma=0.3).run(32 * 290)
+    assert 26 <= loop.window.limit <= 64
+    loop.run(8 * 590)
+    assert loop.now > 850
+    assert loop.window.limit <= 20
+    began, done = 900.0, loop.done
+    loop.run(32 * 200)
+    assert (loop.done - done) / (loop.now - began) >= 0.85 * 32
+
+
+def test_a_ceiling_of_refusals_is_found_in_one_episode_and_seldom_touched_again() -> None:
+    loop = Loop(steady(10**6), sigma=0.5, most=40).run(10_000)
+    assert loop.refusals <= 100
+    assert 32 <= loop.window.limit <= 41
+    first = rules(loop).index("refusals_cut")
+    assert max(move.limit for move in loop.moves[first + 12 :]) <= 44
+
+
+def test_refusals_that_come_whatever_the_window_is_do_not_close_it() -> None:
+    loop = Loop(steady(32), sigma=0.3, refused=0.05).run(10_000)
+    began, done = loop.now, loop.done
+    loop.run(5000)
+    assert (loop.done - done) / (loop.now - began) >= 0.85 * 32
+
+
+def test_an_episode_cuts_once_for_all_that_was_in_flight() -> None:
+    window = TuningWindow(64)
+    assert window.on_overload_episode(65) == Move(32, "overload_halves")
+    assert window.on_overload_episode(65) is None
+    assert window.limit == 32
+    assert [window.on_refused(send, 65) for send in range(1, 65)] == [None] * 64
+
+
+def test_refusals_of_one_window_take_it_down_to_half_and_no_further() -> None:
+    window = TuningWindow(64)
+    for send in range(1, 65):
+        window.on_refused(send, 65)
+    assert window.limit == 32
+
+
+def test_it_stays_within_its_bounds() -> None:
+    bounded = Loop(steady(400), window=TuningWindow(6, 2, 20)).run(5000)
+    assert max(limit for _, limit in bounded.limits) == 20
+    assert bounded.window.limit >= 16
+    small = Loop(steady(1), window=TuningWindow(6, 3, 20)).run(3000)
+    assert min(limit for _, limit in small.limits) == 3
+    single = TuningWindow(1, 1, 1)
+    assert Loop(steady(4), window=single).run(500).window.limit == 1
+
+
+def test_an_equal_life_makes_equal_moves() -> None:
+    assert Loop(steady(20), sigma=0.7).run(3000).moves == Loop(steady(20), sigma=0.7).run(3000).moves
+
+
+@pytest.mark.slow
+@given(
+    st.integers(1, 30), st.integers(1, 60), st.lists(st.tuples(st.integers(0, 3), st.floats(0, 10), st.integers(1, 99)), max_size=300)
+)  # fmt: skip
+def test_whatever_is_observed_it_stays_within_bounds(least: int, more: int, seen: list[tuple[int, float, int]]) -> None:
+    window, send, now = TuningWindow(6, least, least + more), 1, 0.0
+    for what, seconds, in_flight in seen:
+        send += in_flight // 10
+        now += seconds / 10
+        if what == 0:
+            window.on_refused(max(1, send - in_flight), send + 1)
+        elif what == 1 and in_flight > 90:
+            window.on_overload_episode(send + 1)
+        else:
+            window.on_delivered(max(1, send - in_flight // 4), seconds, seconds * 9, in_flight, now, send + 1)
+        assert least <= window.limit <= least + more
