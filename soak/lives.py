@@ -18,7 +18,7 @@ from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
 from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload
-from headrace.testing.virtual_loop import place_of
+from headrace.testing.virtual_loop import places_of
 from headrace.values import Failure, Kind, Origin, Reply, Request, Sent, State
 from soak.plans import End, Plan, draw
 from soak.stores import Facts, InMemory, OnDisk, Store
@@ -159,9 +159,7 @@ class _Life:
             nonlocal callbacks
             callbacks += 1
             if not self.dead and end.callback is not None and callbacks >= end.callback:
-                site = place_of(handle)
-                if site is not None:
-                    self.sites.awaits.add(site)
+                self.sites.awaits.update(places_of(handle))
                 self._die()
 
         ledger = self.store.open(on_statement, retry_ambiguous=self.plan.knobs.retry_ambiguous)

@@ -42,7 +42,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     child processes and no signals on it. The caller closes it; `run_virtual` does both.
 
     `on_callback` is called with each ready handle before it runs, on a loop with a seed: what it raises ends the loop, as
-    if the process died between two steps. `place_of` says what was about to go on.
+    if the process died between two steps. `places_of` says what was about to go on.
     """
 
     def __init__(
@@ -189,16 +189,19 @@ def _inside_a_loop() -> bool:
     return True
 
 
-def place_of(handle: asyncio.Handle) -> tuple[str, int] | None:
-    """File and line of the innermost await at which the task that this handle takes further has waited; None for no task."""
+def places_of(handle: asyncio.Handle) -> list[tuple[str, int]]:
+    """Files and lines of the awaits at which the task that this handle takes further has waited, outermost first.
+
+    Empty for a handle that is no task's. Places of this test kit are left out.
+    """
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio itself tells a handle's task so
     awaited: Any = getattr(getattr(callback, "__self__", None), "get_coro", lambda: None)()
-    place = None
+    places = []
     while (frame := getattr(awaited, "cr_frame", None)) is not None:
         if "headrace" in frame.f_code.co_filename and "testing" not in frame.f_code.co_filename:
-            place = (frame.f_code.co_filename, frame.f_lineno)
+            places.append((frame.f_code.co_filename, frame.f_lineno))
         awaited = getattr(awaited, "cr_await", None)
-    return place
+    return places
 
 
 def _place(task: asyncio.Task[Any]) -> str:
