@@ -27,6 +27,8 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        raise SystemExit("which output? python score.py sorted.jsonl")
     categories = truth()
     asked = [record for record in records(Path(sys.argv[1])) if record["answer_status"] != "pending"]
     right = sum(record["answer"] == categories[record["name"]] for record in asked)

@@ -135,7 +135,7 @@ class ScoreJudge:
         if scores.conflict is not None:
             return self._conflict(reply, *scores.conflict)
         if not any(scores.seen):
-            token = excerpt(ascii(reply.likeliest[0][0]), 60)
+            token = excerpt(repr(reply.likeliest[0][0]), 60)
             count = len(reply.likeliest)
             message = f"none of the labels is among the {count} likeliest tokens; the likeliest is {token}"
             return Failure(Kind.SCHEMA_MISMATCH, message, usage=reply.usage)
@@ -220,5 +220,5 @@ def _refuse_equal_words(labels: Sequence[str]) -> None:
 
 
 def _begins(token: str, labels: Sequence[str]) -> str:
-    named = " and ".join(excerpt(ascii(label), 40) for label in labels[:3])
-    return f"answer.labels: the token {excerpt(ascii(token), 30)} begins {named}; {HINT if token.strip() else SPACE_HINT}"
+    named = " and ".join(excerpt(repr(label), 40) for label in labels[:3])
+    return f"answer.labels: the token {excerpt(repr(token), 30)} begins {named}; {HINT if token.strip() else SPACE_HINT}"

@@ -34,7 +34,11 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
         ("in flight", _in_flight(concurrency)),
     ]
-    unsaid = {"saved": not status["units"]["duplicates_saved"], "reused": not requests.get("reused")}
+    unsaid = {
+        "latency": not any(latency.values()),
+        "saved": not status["units"]["duplicates_saved"],
+        "reused": not requests.get("reused"),
+    }
     rows = [row for row in rows if not unsaid.get(row[0])]
     return columns(rows) + [f"advice: {line}" for line in status["advice"]]
 
@@ -51,10 +55,14 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
     lines = [f"{status['name'] or 'the run'}: {status['state']}, {item_counts(items)} (run {status['run']})"]
     if output is not None:
         lines.append(f"output: {output}")
-    if items["failed"] or items["quarantined"] or items["rejected"]:
+    if items["failed"] or items["quarantined"]:
         lines.append("`headrace failures` shows why; `headrace retry` sends those again")
+    elif items["rejected"]:
+        lines.append("`headrace failures` shows why")
     if exit_code in _LATER:
         lines.append("the same command goes on where this stopped")
+    if exit_code == 7 and items["done"]:
+        lines.append("`headrace export --to FILE` writes the answers so far")
     return lines
 
 

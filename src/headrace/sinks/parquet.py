@@ -127,9 +127,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa  # noqa: PLC0415 - 46 MB, loaded only by those who write Parquet
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
     except ImportError:
-        raise SpecError(
-            "writing .parquet needs pyarrow: pip install 'headrace[parquet]'", key="output.path", allowed=".jsonl .csv"
-        ) from None
+        raise SpecError("writing .parquet needs pyarrow: pip install pyarrow", key="output.path", allowed=".jsonl .csv") from None
     return pa, pq
 
 

@@ -135,7 +135,7 @@ def _opened(fingerprint: FileFingerprint) -> tuple[ModuleType, tuple[type[Except
 
         from headrace.sources import arrow  # noqa: PLC0415 - imports pyarrow
     except ImportError as error:
-        raise InputError(f"{where}: reading Parquet needs pyarrow: pip install 'headrace[parquet]'") from error
+        raise InputError(f"{where}: reading Parquet needs pyarrow: pip install pyarrow") from error
     try:
         file = pq.ParquetFile(fingerprint.path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         file.schema_arrow.names  # noqa: B018 - decodes the names

@@ -223,7 +223,7 @@ def test_the_survey_tells_what_is_there_and_what_to_type(cache, environ, tmp_pat
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     document = survey(environ, tmp_path)
     assert (document["usable"], document["llama_cpp"], document["weights"], document["found"]) == (False, None, None, [])
-    assert document["missing"][0] == "pip install 'headrace[local]'"
+    assert document["missing"][0] == "pip install xllamacpp"
     broken = cache("a/b", "broken.gguf")
     broken.resolve().write_bytes(b"")
     cache("c/d", "good.gguf", size=100)
@@ -234,4 +234,4 @@ def test_the_survey_tells_what_is_there_and_what_to_type(cache, environ, tmp_pat
         (False, "the file is empty; fetch it again"),
         (True, None),
     ]
-    assert document["missing"] == ["pip install 'headrace[local]'"]
+    assert document["missing"] == ["pip install xllamacpp"]
