@@ -25,6 +25,7 @@ from headrace.values import Failure, Kind, Limit, Reply, Request, Usage
 
 UNITS = 10_000
 QUICK_UNITS = 2_000
+HELD_OUT = (101, 102, 103)
 TEXT = "a record that is to be read "
 
 
@@ -106,9 +107,9 @@ class Ran:
         return sum(sample.bound_by == by for sample in self.samples) / max(1, len(self.samples))
 
 
-def texts_of(law: Law, units: int) -> list[str]:
+def texts_of(law: Law, units: int, seed: int = 7) -> list[str]:
     """Distinct from their first character on, with lognormal lengths of the law's mean."""
-    rng = random.Random(7)
+    rng = random.Random(seed)
     mu = -(law.spread**2) / 2
     return [
         (f"{n} " + TEXT * (1 + int(law.mean_chars * 8 / len(TEXT))))[
@@ -210,7 +211,12 @@ def measured(law: Law, units: int) -> list[Figure]:
     if law.refused_bar is not None:
         figures.append(at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * law.refused_bar, "%", 2))
     if law.recomputed_bar is not None:
-        figures.append(at_most(f"{law.name}: auto, tokens recomputed", 100 * auto.recomputed, 100 * law.recomputed_bar, "%", 2))
+        # The rules were tuned on the first seed; the worst of others is what a job may meet.
+        tried = [auto, *(Ran(law, knobs_of(law, 6, (1, 512)), texts_of(law, units, seed)) for seed in HELD_OUT)]
+        worst = 100 * max(ran.recomputed for ran in tried)
+        name = f"{law.name}: auto, tokens recomputed, worst of {len(tried)} seeds"
+        figures.append(at_most(name, worst, 100 * law.recomputed_bar, "%", 2))
+        figures.append(shown(f"{law.name}: auto, tokens recomputed, the tuned seed", 100 * auto.recomputed, "%", 2))
     for name, knobs in others.items():
         ran = Ran(law, knobs, texts)
         tail = f" (refused {100 * ran.refused:.1f} %)" if law.refused_bar is not None else ""
