@@ -29,10 +29,10 @@ class ShortOffload:
     next ones to the thread, until one takes less than 2 ms there.
     """
 
-    def __init__(self, name: str, timer: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, name: str, timer: Callable[[], float] = time.perf_counter, *, inline: bool = True) -> None:
         self._thread = ThreadOffload(name)
         self._timer = timer
-        self._inline = True
+        self._inline = inline
 
     def __call__(self, function: Callable[[], T]) -> Awaitable[T]:
         if not self._inline:

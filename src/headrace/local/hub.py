@@ -51,6 +51,14 @@ class HubFile(Struct, frozen=True):
     sha256: str
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
 class Hub:
     """One hub, with the caller's token. HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE are honoured.
 
@@ -59,8 +67,7 @@ class Hub:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._base = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
-        parts = urlsplit(self._base)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if not _is_address(self._base):
             raise SpecError("HF_ENDPOINT is no http(s):// address", key="HF_ENDPOINT")
         self._token = (environ.get("HF_TOKEN") or "").strip()
         if not self._token.isascii() or not (self._token.isprintable() or not self._token):
@@ -87,7 +94,7 @@ class Hub:
             try:
                 listing = json.loads(reply.read(_LONGEST_LISTING))
                 files = [found for entry in listing["siblings"] if (found := _file(repo, listing["sha"], entry)) is not None]
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 raise FetchError(f"{self.name}: what it says of {repo} is no listing of files") from None
             except (OSError, HTTPException) as error:
                 raise self._lost(error) from None
@@ -118,9 +125,13 @@ class Hub:
                 raise self._lost(error) from None
             if reply.status not in {301, 302, 303, 307, 308}:
                 return reply
-            there = urljoin(url, reply.headers.get("Location") or "")
             reply.close()
-            if urlsplit(there).scheme not in {"https", urlsplit(url).scheme}:
+            try:
+                there = urljoin(url, reply.headers.get("Location") or "")
+                scheme = urlsplit(there).scheme
+            except ValueError:
+                raise FetchError(f"{self.name}: it redirects to what is no address") from None
+            if scheme not in {"https", urlsplit(url).scheme}:
                 raise FetchError(f"{self.name}: it redirects to an address that is not https")
             url = there
         raise FetchError(f"{self.name}: more than {_REDIRECTS} redirects")
@@ -188,13 +199,13 @@ def _continue(hub: Hub, file: HubFile, out: IO[bytes], progress: Progress) -> st
     """Append what is missing, over as many connections as it takes while each brings something. Returns the sha256."""
     idle = 0
     digest, at = _hash_so_far(out, file.size)
+    furthest = at
     while at < file.size:
-        before = at
         try:
             with hub.read_from(file, at) as reply:
                 if reply.status == 200 and at:
                     out.truncate(0)
-                    digest, at, before = hashlib.sha256(), 0, 0
+                    digest, at = hashlib.sha256(), 0
                 while at < file.size and (part := _part(reply, file.size - at)):
                     out.write(part)
                     digest.update(part)
@@ -205,7 +216,8 @@ def _continue(hub: Hub, file: HubFile, out: IO[bytes], progress: Progress) -> st
             lost = FetchError(f"{hub.name}: the connection was lost; the same command goes on where it stopped")
         finally:
             out.flush()
-        idle = 0 if at > before else idle + 1
+        idle = 0 if at > furthest else idle + 1  # a hub that begins anew each time brings nothing
+        furthest = max(furthest, at)
         if at < file.size and idle >= _TRIES_WITHOUT_PROGRESS:
             raise lost
     return str(digest.hexdigest())

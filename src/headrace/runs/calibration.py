@@ -71,6 +71,11 @@ class CalibrationIntake:
     def has_new(self) -> bool:
         return bool(self._new)
 
+    may_compute = False
+
+    def interrupt(self) -> None:
+        """Nothing here takes long."""
+
     def take(self, limit: int) -> Intaken:  # noqa: ARG002 - a handful, whatever is asked
         outcomes = self._reuse.outcomes(self._new, self._judge) if self._reuse is not None else []
         return Intaken([], [], self._new, self._next_unit, {}, done=True, outcomes=outcomes)

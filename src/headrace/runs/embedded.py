@@ -51,6 +51,7 @@ class EmbeddedEndpoint:
         self._restarts = 0
         self._answers = 0
         self._dead: Failure | None = None
+        self._weights = _state_of(server.weights.path)  # answers are booked under their hash
         self.slots = server.serving.slots
         self.name = f"local ({server.weights.name})"
 
@@ -99,6 +100,11 @@ class EmbeddedEndpoint:
             self._restarts += 1
             self._answers = 0
             old = self._server
+            if _state_of(old.weights.path) != self._weights:
+                self._dead = _given_up(
+                    f"died, and {old.weights.path} is not the file that it had loaded; run again to go on with it"
+                )
+                return self._dead
             try:
                 new = await ready(LocalServer(old.weights, old.serving, old.api_key))
             except SpecError as error:
@@ -106,6 +112,15 @@ class EmbeddedEndpoint:
             else:
                 self._server = self._relay.server = new  # only now: until it answers, nothing is sent there
             return self._dead
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What tells one file from another in its place."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 class _Relay:

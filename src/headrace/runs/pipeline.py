@@ -25,7 +25,7 @@ from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
 from headrace.policy.window import AUTO_MOST, AUTO_START
-from headrace.protocols import Intake, Judge, Observer
+from headrace.protocols import Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.calibration import CalibrationIntake, reopen
 from headrace.runs.intake import InputIntake, Making, Reading
@@ -203,15 +203,23 @@ class Run:
         finally:
             reader.close()
 
-    async def _drive(self, asked: Asked, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
-        writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake")
+    async def _drive(
+        self, asked: Asked, intake: InputIntake | CalibrationIntake, judge: Judge, start: Start, observers: Sequence[Observer]
+    ) -> Ending:
+        writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not intake.may_compute)
         parts = Parts(
             endpoint=asked.endpoint, judge=judge, intake=intake, ledger=asked.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, endpoint_number=asked.number, observers=observers,
         )  # fmt: skip
         engine = LiveEngine(self._what_is_left(asked.knobs), parts, start)
+
+        def interrupt(exit_code: int) -> None:
+            patience_s = 0.0 if engine.is_stopping else asked.knobs.drain_s
+            engine.interrupt(exit_code)
+            asyncio.get_running_loop().call_later(patience_s, intake.interrupt)
+
         try:
-            with handled(engine.interrupt):
+            with handled(interrupt):
                 return await engine.run()
         finally:
             reading.close()

@@ -89,6 +89,17 @@ class OpenedSource:
             raise
 
     @property
+    def may_compute(self) -> bool:
+        """Whether a record may come only after long work: it is then read off the event loop from the start."""
+        return self._query is not None
+
+    def interrupt(self) -> None:
+        """Let a query that is at work break off; called from another thread."""
+        interrupt = getattr(self._reader, "interrupt", None)
+        if interrupt is not None:
+            interrupt()
+
+    @property
     def names(self) -> list[str]:
         """The top-level field names met so far, in first-seen order (beyond 1,000 only those that begin with `answer`)."""
         return self._names.as_list()

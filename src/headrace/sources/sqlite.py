@@ -25,6 +25,7 @@ from headrace.sources.paths import shown, status_of
 from headrace.values import Record
 
 KIND = "sqlite"
+_OPERATIONS = 1_000_000  # of SQLite's machine: some hundredths of a second
 _PATIENCE_S = 10.0  # for the lock of whoever writes
 _BEGINNING = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*+(\w*)", re.DOTALL)
 _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
@@ -40,6 +41,8 @@ class Query:
         self._where = f"input {shown(path)}"
         status_of(path)  # the library would say less, and wait for a pipe
         self._connection = _connected(path, self._where)
+        # A query may compute for hours before it gives a row: now and then the interpreter looks whether a signal has come.
+        self._connection.set_progress_handler(lambda: 0, _OPERATIONS)
         self._rows: sqlite3.Cursor | None = None
         try:
             if not text.strip():
@@ -59,6 +62,10 @@ class Query:
                 yield row
         except sqlite3.Error as error:
             raise InputBrokenError(f"{self._where}: breaks off after {given:,} rows: {_said(error)}") from error
+
+    def interrupt(self) -> None:
+        """Let the query that is at work break off; called from another thread."""
+        self._connection.interrupt()
 
     def close(self) -> None:
         rows, self._rows = self._rows, None
@@ -181,6 +188,9 @@ class SqliteTable:
         self._query = Query(fingerprint.path, fingerprint.query)
         self._rows = self._query.rows()
         names.add(self._query.columns)
+
+    def interrupt(self) -> None:
+        self._query.interrupt()
 
     def read(self, limit: int, size: int) -> list[Record]:
         """At most `limit` records, about `size` bytes of them. Raises InputBrokenError when the records before are given."""
