@@ -142,7 +142,7 @@ class LiveEngine:
         now = self._loop.time()
         lane = self.lane
         while self._ending is None and lane.may_send(now):
-            work = self.feed.take(now, prefer_fresh=not lane.succeeded and lane.breaker.is_down)
+            work = self.feed.take(now, prefer_fresh=lane.breaker.is_down)
             if work is None:
                 return None
             if work.first_sent is not None and work.age_s(now, lane.stopped_s(now)) >= self.knobs.unit_deadline_s:

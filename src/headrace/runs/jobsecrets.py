@@ -123,7 +123,9 @@ def _url_holds_secret(url: str) -> bool:
         query = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
         return "@" in url
-    return "@" in parts.netloc or any(looks_secret(name, value) for name, value in query)
+    if "@" in parts.netloc or any(looks_secret(name, value) for name, value in query):
+        return True
+    return any(map(is_key, [*parts.path.split("/"), parts.fragment]))
 
 
 def _is_key_itself(value: Any) -> bool:
