@@ -98,8 +98,6 @@ def kink(below: Evidence, middle: Evidence, above: Evidence) -> Gain:
     if not n_below < n_middle < n_above:
         return Gain(0.0, math.inf)
     first, second = gain(below, middle), gain(middle, above)
-    if first.ratio <= 0.0 or second.ratio <= 0.0:
-        return Gain(0.0, math.inf)
     time_middle = n_middle / n_below / first.ratio  # of a request, against that below
     time_above = time_middle * n_above / n_middle / second.ratio
     usual = max(0.0, (time_middle - 1) / (n_middle - n_below))

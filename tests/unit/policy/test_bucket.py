@@ -115,3 +115,18 @@ def test_over_any_life_no_more_is_spent_than_allowed(sends: list[tuple[float, in
         spent += tokens
         largest = max(largest, tokens)
         assert spent <= (now + BURST_S) * 100 + largest + 1e-6
+
+
+def test_a_reservation_stands_where_nothing_is_known_of_the_use() -> None:
+    known, unknown = Rates(tokens_per_minute=6000), Rates(tokens_per_minute=6000)
+    for rates, usage in ((known, Usage(prompt=1, completion=1)), (unknown, None)):
+        rates.settle(0.0, rates.reserve(0.0, 4000), 4000, usage)
+    assert known.ready_at < unknown.ready_at
+
+
+def test_use_in_tokens_changes_no_limit_on_requests() -> None:
+    rates = Rates(requests_per_minute=60)
+    reserved = rates.reserve(0.0, 1000)
+    before = rates.ready_at
+    rates.settle(0.0, reserved, 1000, Usage(prompt=10_000, completion=10))
+    assert rates.ready_at == before

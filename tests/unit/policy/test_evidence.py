@@ -45,3 +45,13 @@ def test_what_fades_says_the_same_with_less_weight() -> None:
     before, error = evidence.by_count()
     evidence.fade()
     assert evidence.by_count() == (pytest.approx(before), pytest.approx(error * 2**0.5))
+
+
+def test_what_was_not_seen_adds_nothing() -> None:
+    evidence = full(8, 2.0)
+    evidence.add_all(None)
+    assert evidence.by_count() == full(8, 2.0).by_count()
+
+
+def test_a_server_that_was_full_already_has_no_knee_to_come() -> None:
+    assert kink(full(2, 1.0), full(4, 2.0), full(8, 4.0)).error == math.inf
