@@ -16,9 +16,10 @@ from headrace.errors import SpecError
 from headrace.values import Sent
 
 _MAX_HEADER = 64 * 1024
-# A timer that fires this much late shows that the loop itself was busy: a reply may be waiting unread.
+_BEAT_S = 0.05
+# The loop was so busy with other things that a reply may be waiting unread, or the request unsent.
 _LAG_S = 0.05
-_GRACE_S = 0.25
+_GRACE_S = 0.25  # the least that a limit is put off then
 
 
 class AiohttpTransport:
@@ -29,13 +30,14 @@ class AiohttpTransport:
         self._proxy = proxy
         self._limits = limits
         self._session: aiohttp.ClientSession | None = None
+        self._lag = _Lag()
 
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, total_s: float, idempotency_key: str | None
     ) -> Response:
         sent_headers = dict(headers) if idempotency_key is None else {**headers, "idempotency-key": idempotency_key}
         session = self._session or self._open()
-        watch = _Watch(checked_total(total_s))
+        watch = _Watch(checked_total(total_s), self._lag)
         try:
             async with (
                 watch,
@@ -85,11 +87,45 @@ class AiohttpTransport:
         return b"".join(chunks)
 
 
-class _Watch:
-    """The total limit, which forgives the loop's own lag: a reply that arrived meanwhile is read first."""
+class _Lag:
+    """How long the loop has been kept by other things while requests were in flight, in all: a heart that beats late."""
 
-    def __init__(self, total_s: float) -> None:
+    def __init__(self) -> None:
+        self._total_s = 0.0
+        self._users = 0
+        self._due = 0.0
+        self._beat: asyncio.TimerHandle | None = None
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._users += 1
+        if self._beat is None:
+            self._arm(loop)
+
+    def end(self) -> None:
+        self._users -= 1
+        if not self._users and self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+
+    def until(self, now: float) -> float:
+        """The seconds so far; of two moments the difference counts."""
+        return self._total_s + max(now - self._due, 0.0)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = loop.time() + _BEAT_S
+        self._beat = loop.call_at(self._due, self._on_beat, loop)
+
+    def _on_beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._total_s = self.until(loop.time())
+        self._arm(loop)
+
+
+class _Watch:
+    """The total limit, which forgives the loop's own lag: it is put off by what other things took meanwhile."""
+
+    def __init__(self, total_s: float, lag: _Lag) -> None:
         self._total_s = total_s
+        self._lag = lag
         self._fired = False
 
     async def __aenter__(self) -> None:
@@ -97,18 +133,22 @@ class _Watch:
         task = asyncio.current_task()
         assert task is not None
         self._loop, self._task = loop, task
-        self._timer = loop.call_later(self._total_s, self._fire, loop.time() + self._total_s)
+        self._lag.begin(loop)
+        self._forgiven = self._lag.until(loop.time())
+        self._timer = loop.call_later(self._total_s, self._fire)
 
-    def _fire(self, due: float) -> None:
-        now = self._loop.time()
-        if now - due > _LAG_S:
-            self._timer = self._loop.call_later(_GRACE_S, self._fire, now + _GRACE_S)
+    def _fire(self) -> None:
+        lag = self._lag.until(self._loop.time())
+        if lag - self._forgiven > _LAG_S:
+            self._timer = self._loop.call_later(max(lag - self._forgiven, _GRACE_S), self._fire)
+            self._forgiven = lag
             return
         self._fired = True
         self._task.cancel()
 
     async def __aexit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: object) -> None:
         self._timer.cancel()
+        self._lag.end()
         if self._fired and self._task.uncancel() <= 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise _timed_out()
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 PROGRESS_EVERY_S = 0.25
+_GRAIN_S = 0.01  # a timer may come a little early
 
 
 class Watch:
@@ -28,18 +29,18 @@ class Watch:
         loop = asyncio.get_running_loop()
         due = loop.time()
         worst = 0.0
-        ticks = 0
+        sample_at = due + EVERY_S
         while True:
             due += PROGRESS_EVERY_S
             await asyncio.sleep(max(0.0, due - loop.time()))
             now = loop.time()
             worst = max(worst, now - due)
             due = max(due, now - PROGRESS_EVERY_S)
-            ticks += 1
             self._engine.tell(self._progress(now))
-            if ticks % round(EVERY_S / PROGRESS_EVERY_S) == 0:
+            if now >= sample_at - _GRAIN_S:
                 self._sample(now, worst)
                 worst = 0.0
+                sample_at = max(sample_at, now - EVERY_S) + EVERY_S
 
     def tell_progress(self) -> None:
         """A last snapshot, so that the last line is the whole count."""
