@@ -62,6 +62,23 @@ def test_what_was_not_charged_is_given_back() -> None:
     assert rates.ready_at == pytest.approx(before)
 
 
+@pytest.mark.parametrize("usage", [None, Usage(), Usage(completion=20)])
+def test_what_was_charged_and_not_counted_stays_reserved(usage: Usage | None) -> None:
+    rates = Rates(None, 60_000)
+    reserved = rates.reserve(0.0, 3000)
+    before = rates.ready_at
+    rates.settle(0.0, reserved, 3000, usage)
+    assert rates.ready_at == before
+    assert rates.reserve(0.0, 3000) == reserved  # and nothing was learnt from it
+
+
+def test_where_requests_alone_are_limited_their_tokens_cost_nothing_and_are_learnt_all_the_same() -> None:
+    rates = Rates(requests_per_minute=600)
+    rates.settle(0.0, rates.reserve(0.0, 1000), 1000, Usage(100_000, 5_000))
+    assert rates.ready_at == pytest.approx(0.1)
+    assert rates.reserve(10.0, 1000) == (pytest.approx(100_000), pytest.approx(5_000))
+
+
 def test_a_request_that_costs_more_than_a_minute_still_goes() -> None:
     rates = Rates(None, 1000)
     rates.reserve(0.0, 100_000)

@@ -40,6 +40,27 @@ def test_a_time_that_grows_as_before_is_no_kink_and_one_that_only_queues_is_whol
     assert kink(full(60, 3.2), full(40, 2.8), full(80, 3.6)).error == math.inf
 
 
+def test_a_server_that_was_full_before_has_no_knee_to_come() -> None:
+    rate = 60 / 3.2
+    assert kink(full(40, 40 / rate), full(60, 60 / rate), full(80, 80 / rate)) == (0.0, math.inf)
+
+
+def test_where_no_time_has_passed_nothing_can_be_told() -> None:
+    assert full(40, 0.0).by_work() == full(40, 0.0).by_count() == (0.0, math.inf)
+    for below, middle, above in ((0.0, 3.2, 3.6), (2.8, 0.0, 3.6), (2.8, 3.2, 0.0)):
+        assert kink(full(40, below), full(60, middle), full(80, above)).error == math.inf
+        assert gain(full(40, below), full(60, middle)).ratio > 0.0
+
+
+def test_what_another_time_has_shown_is_added_and_nothing_adds_nothing() -> None:
+    one, both = full(8, 2.0, completions=10, scatter=0.5), full(8, 2.0, completions=10, scatter=0.5)
+    both.add_all(None)
+    assert both.by_count() == one.by_count()
+    both.add_all(full(8, 1.0, completions=30))
+    assert both.completions == 40
+    assert both.by_count()[0] == pytest.approx(8 / ((10 * one.seconds / 10 + 30 * 1.0) / 40))
+
+
 def test_what_fades_says_the_same_with_less_weight() -> None:
     evidence = full(8, 2.0, scatter=0.5)
     before, error = evidence.by_count()
