@@ -58,10 +58,10 @@ format: setup
 bench: setup
 	$(BIN)/python -m bench
 
-# Ten thousand simulated lives of a run, and thousands of examples of each property.
+# Ten thousand simulated lives of a run, and a thousand examples of each property.
 soak: setup
 	$(BIN)/python -m soak
-	HEADRACE_EXAMPLES=3000 $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) -m hypothesis tests/unit tests/contract tests/integration
+	HEADRACE_EXAMPLES=1000 $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) -m hypothesis tests/unit tests/contract tests/integration
 
 # Whether faults put in on purpose, and fixes undone, are noticed.
 mutants: setup
