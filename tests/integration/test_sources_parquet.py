@@ -236,7 +236,7 @@ def test_a_table_without_columns_is_refused(tmp_path: Path) -> None:
 def test_without_pyarrow_the_line_to_type_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install 'headrace\[parquet\]'"):
+    with pytest.raises(InputError, match=r"pip install pyarrow"):
         open_source("in.parquet", tmp_path, max_record=MAX)
 
 
