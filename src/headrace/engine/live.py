@@ -253,6 +253,8 @@ class LiveEngine:
         self._record(settled, work, now)
         self.feed.on_window(lane.window.limit)
         self._reasons.on_failure(work, failure, settled, now)
+        if settled.outcome.state is State.FAILED and failure.sent is Sent.MAYBE and not self.knobs.retry_ambiguous:
+            lane.wrong.forget(work.seq)  # it may have been billed: whatever turns out to be wrong, it is not sent again
 
     def _tell_health(self, down_since: float | None, now: float) -> None:
         """The endpoint is held to be down from now on, or no longer. `down_since`: as it was."""

@@ -53,6 +53,11 @@ class WrongConfiguration:
             self._proven = True
         return self._proven
 
+    def forget(self, unit: int) -> None:
+        """This unit has failed for good for a reason of its own: it is not taken back with the others."""
+        for units in self._units.values():
+            units.pop(unit, None)
+
     @property
     def suspects(self) -> list[int]:
         """The units that failed so far without any success: they go back to pending once the proof is complete."""

@@ -168,3 +168,13 @@ def test_it_is_proven_exactly_when_enough_units_have_failed_alike(failures: list
         proven = proven or any(len(units) >= needed for units in alike.values())
         assert rule.on_failure(unit, bad(message), total) == proven
     assert set(rule.suspects) == alike["a"] | alike["b"]
+
+
+def test_a_unit_that_is_forgotten_is_not_taken_back() -> None:
+    wrong = WrongConfiguration()
+    failure = Failure(Kind.BAD_REQUEST, "unknown field", status=400)
+    for unit in range(5):
+        wrong.on_failure(unit, failure, None)
+    wrong.forget(3)
+    wrong.forget(99)
+    assert wrong.suspects == [0, 1, 2, 4]
