@@ -54,7 +54,7 @@ class WrongConfiguration:
         return self._proven
 
     def forget(self, unit: int) -> None:
-        """This unit has failed for good for a reason of its own: it is not taken back with the others."""
+        """A unit has failed for good for a reason of its own: it is not taken back with the others."""
         for units in self._units.values():
             units.pop(unit, None)
 
