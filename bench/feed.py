@@ -18,7 +18,8 @@ from bench.figures import Figure, at_least, at_most, print_table, shown
 from headrace.engine.knobs import Knobs
 from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
-from headrace.policy.window import Move, TuningWindow, Window
+from headrace.policy.tuning import TuningWindow
+from headrace.policy.window import Move, Window
 from headrace.testing import FakeEndpoint, Laws
 from headrace.testing.life import Life
 from headrace.values import Failure, Kind, Limit, Reply, Request, Usage

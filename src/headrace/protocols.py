@@ -109,6 +109,10 @@ class Intake(Protocol):
         """Pending units with seq > after that are durable, in order, with payload. Raises InputBrokenError."""
         ...
 
+    def interrupt(self) -> None:
+        """Let a `take` that computes break off with InputBrokenError, if it can. Called beside it, from the event loop."""
+        ...
+
 
 class Sink(Protocol):
     """Writes output rows in the order given, atomically: the path holds the whole file after `close`, or what it held before.

@@ -245,3 +245,18 @@ def test_per_01_killed_twice_a_run_over_each_form_goes_on_where_it_was(mill, put
         seen = sim.stats()
     assert (told.code, seen["prompts"], len(mill.runs)) == (0, 4000, 1)
     assert mill.answers() == texts
+
+
+@pytest.mark.slow
+def test_a_query_that_computes_without_end_gives_way_to_ctrl_c(mill):
+    put_rows(mill, ["x"])
+    endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select n as text from c where n < 3 or n < 0"
+    with mill.sim() as sim:
+        mill.put_job(sim.url, input={"path": "sqlite:///in.db", "query": endless}, limits={"drain": 1})
+        process = mill.start("run", "job.toml", "--json")
+        assert process.stderr is not None
+        process.stderr.readline()  # it is at work
+        process.send_signal(signal.SIGINT)
+        told = mill.told(process)
+    assert told.code == 130
+    assert (told.document["reason"], told.document["input_complete"]) == ("interrupted", False)

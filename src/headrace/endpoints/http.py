@@ -23,7 +23,6 @@ from headrace.errors import SpecError
 from headrace.values import TRANSIENT, Failure, Kind, Reply, Request, Sent
 
 NO_KEY = "no key was sent: endpoint.api_key_env, api_key_file or api_key_command names one"
-_KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key"})
 _TOKENIZE_S = 10.0
 _TOKENIZE_ALL_S = 30.0
 NO_LOGPROBS = (
@@ -168,7 +167,7 @@ class HttpEndpoint:
             if change is Change.LOGPROBS_REFUSED:
                 return replace(failure, kind=Kind.MISCONFIGURED, message=f"{failure.message.rstrip('. ')}; {NO_LOGPROBS}")
         if response.status == 401:
-            if not any(name.lower() in _KEY_HEADERS for name in headers):
+            if not self._key.headers() and not self._fixed:
                 failure = replace(failure, message=f"{failure.message}; {NO_KEY}")
             return await self._renewed(failure, generation)
         return failure

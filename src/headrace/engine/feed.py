@@ -245,9 +245,14 @@ class Feed:
     # -- stopping
 
     def stop(self, read_until: float) -> list[int]:
-        """Give nothing out any more; read on, without buffering, until `read_until`. Returns the leased units to release."""
+        """Give nothing out any more; read on, without buffering, until `read_until`. Returns the leased units to release.
+
+        At 0.0 the time is over: a reading under way is told to break off.
+        """
         self._stopped = True
         self._stop_reading_at = read_until
+        if not read_until:
+            self._intake.interrupt()
         leased = [work.seq for work in (*self._leasing, *self._ready, *self._holding.values())]
         leased += [work.seq for _, _, work in self._waiting]
         for pool in (self._buffer, self._leasing, self._ready, self._holding, self._waiting):

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
-from headrace.policy.window import TuningWindow, Window
+from headrace.policy.tuning import TuningWindow
+from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
 
 

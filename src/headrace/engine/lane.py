@@ -8,8 +8,9 @@ from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
 from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
+from headrace.policy.tuning import TuningWindow
 from headrace.policy.verdict import OVERLOAD, is_server_failure
-from headrace.policy.window import TuningWindow, Window
+from headrace.policy.window import Window
 from headrace.policy.wrong import WrongConfiguration
 from headrace.protocols import Endpoint
 from headrace.values import PERMANENT, Failure, Kind, Reply, Sent, Usage

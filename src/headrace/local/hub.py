@@ -149,8 +149,12 @@ class Hub:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    """A redirect comes back as it is: the library's own way reads its address before it asks whether to follow."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:  # noqa: ARG002 - the library's
         return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 def resolve_name(what: str | None, file: str | None) -> tuple[str, str | None]:

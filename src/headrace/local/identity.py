@@ -15,22 +15,33 @@ from headrace.errors import SpecError
 _REMEMBERED = 200
 
 
+def state_of(path: Path) -> list[int] | None:
+    """What the file system says of a file's content without reading it; None where there is no file."""
+    try:
+        return _facts(path.stat())
+    except OSError:
+        return None
+
+
+def _facts(stat: os.stat_result) -> list[int]:
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
+
+
 def sha256_of(path: Path, state: Path | None) -> str:
     """The file's sha256 in hex. Remembered in `state` (None: not) under path, size, mtime and inode. Raises SpecError."""
     real = path.resolve()
     try:
-        stat = real.stat()
-        facts = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
+        facts = _facts(real.stat())
         known = _read(state)
         entry = known.get(os.fsdecode(real))
         if isinstance(entry, dict) and entry.get("facts") == facts and isinstance(entry.get("sha256"), str):
             return str(entry["sha256"])
         with real.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            after = os.fstat(file.fileno())
+            after = _facts(os.fstat(file.fileno()))
     except OSError as error:
         raise SpecError(f"{path}: the file cannot be read ({error.strerror})", key="model.weights") from None
-    if [after.st_size, after.st_mtime_ns, after.st_ino] == facts:
+    if after == facts:
         known.pop(os.fsdecode(real), None)
         known[os.fsdecode(real)] = {"facts": facts, "sha256": digest}
         _write(state, known)

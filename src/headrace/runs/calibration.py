@@ -71,8 +71,6 @@ class CalibrationIntake:
     def has_new(self) -> bool:
         return bool(self._new)
 
-    may_compute = False
-
     def interrupt(self) -> None:
         """Nothing here takes long."""
 

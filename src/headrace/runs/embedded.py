@@ -14,7 +14,7 @@ from headrace.endpoints.http import HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.endpoints.transport import Peer, Response, Transport, open_transport
 from headrace.errors import SpecError
-from headrace.local.identity import sha256_of
+from headrace.local.identity import sha256_of, state_of
 from headrace.local.server import LocalServer, Serving, default_serving, insist_on_llama_cpp
 from headrace.local.weights import Weights, find_weights
 from headrace.runs.job import Job
@@ -40,10 +40,10 @@ class SchemaForms(Struct, frozen=True):
 class EmbeddedEndpoint:
     """Implements Endpoint. A dead server is started again at the next send, up to `RESTARTS` times in a row; then the run stops.
 
-    `slots`: how many requests it works on at once.
+    `slots`: how many requests it works on at once. `loaded`: the weights' file as it was when they were loaded.
     """
 
-    def __init__(self, server: LocalServer, relay: _Relay, endpoint: HttpEndpoint) -> None:
+    def __init__(self, server: LocalServer, relay: _Relay, endpoint: HttpEndpoint, loaded: list[int] | None) -> None:
         self._server = server
         self._relay = relay
         self._endpoint = endpoint
@@ -51,7 +51,7 @@ class EmbeddedEndpoint:
         self._restarts = 0
         self._answers = 0
         self._dead: Failure | None = None
-        self._weights = _state_of(server.weights.path)  # answers are booked under their hash
+        self._loaded = loaded  # what the file was when it was hashed: answers are booked under that hash
         self.slots = server.serving.slots
         self.name = f"local ({server.weights.name})"
 
@@ -100,7 +100,7 @@ class EmbeddedEndpoint:
             self._restarts += 1
             self._answers = 0
             old = self._server
-            if _state_of(old.weights.path) != self._weights:
+            if state_of(old.weights.path) != self._loaded:
                 self._dead = _given_up(
                     f"died, and {old.weights.path} is not the file that it had loaded; run again to go on with it"
                 )
@@ -112,15 +112,6 @@ class EmbeddedEndpoint:
             else:
                 self._server = self._relay.server = new  # only now: until it answers, nothing is sent there
             return self._dead
-
-
-def _state_of(path: Path) -> tuple[int, ...] | None:
-    """What tells one file from another in its place."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 class _Relay:
@@ -145,10 +136,13 @@ async def open_embedded(job: Job, forms: SchemaForms, environ: Mapping[str, str]
     chosen = job.spec.endpoint[0]
     insist_on_llama_cpp()
     weights = find_weights(environ, chosen=_chosen(job), name=job.spec.model.name)
+    loaded = state_of(weights.path)
     server = LocalServer(weights, _serving(weights, chosen))
     try:
         identity = chosen.identity or f"local:sha256:{await asyncio.to_thread(sha256_of, weights.path, state_folder(environ))}"
         await ready(server)
+        if state_of(weights.path) != loaded:
+            raise SpecError(f"{weights.path} was changed while it was loaded; run again", key="model.weights")
         relay = _Relay(open_transport(Peer(), environ.get("HEADRACE_TRANSPORT") or "auto"), server)
         asked = chosen.model_copy(update={"url": f"{_PLACE}/v1", "api_key_env": _KEY_VARIABLE, "identity": identity})
         endpoint = open_endpoint(
@@ -158,7 +152,7 @@ async def open_embedded(job: Job, forms: SchemaForms, environ: Mapping[str, str]
     except BaseException:
         server.close()
         raise
-    return EmbeddedEndpoint(server, relay, endpoint)
+    return EmbeddedEndpoint(server, relay, endpoint, loaded)
 
 
 def _chosen(job: Job) -> Path | None:

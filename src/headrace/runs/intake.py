@@ -206,13 +206,7 @@ class InputIntake:
             count = "all" if done else "the first"
             raise InputError(f"{count} {made.next_item} records are rejected: {self._alike[1]}; fields found: {names}.")
 
-    @property
-    def may_compute(self) -> bool:
-        """Whether the next records may take long: they are then read in a thread."""
-        return self._source is not None and self._source.may_compute
-
     def interrupt(self) -> None:
-        """Let a reading that computes break off; called from another thread."""
         if self._source is not None:
             self._source.interrupt()
 

@@ -24,8 +24,8 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
-from headrace.policy.window import AUTO_MOST, AUTO_START
-from headrace.protocols import Judge, Observer
+from headrace.policy.tuning import AUTO_MOST, AUTO_START
+from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.calibration import CalibrationIntake, reopen
 from headrace.runs.intake import InputIntake, Making, Reading
@@ -203,23 +203,16 @@ class Run:
         finally:
             reader.close()
 
-    async def _drive(
-        self, asked: Asked, intake: InputIntake | CalibrationIntake, judge: Judge, start: Start, observers: Sequence[Observer]
-    ) -> Ending:
-        writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not intake.may_compute)
+    async def _drive(self, asked: Asked, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
+        may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
+        writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
         parts = Parts(
             endpoint=asked.endpoint, judge=judge, intake=intake, ledger=asked.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, endpoint_number=asked.number, observers=observers,
         )  # fmt: skip
         engine = LiveEngine(self._what_is_left(asked.knobs), parts, start)
-
-        def interrupt(exit_code: int) -> None:
-            patience_s = 0.0 if engine.is_stopping else asked.knobs.drain_s
-            engine.interrupt(exit_code)
-            asyncio.get_running_loop().call_later(patience_s, intake.interrupt)
-
         try:
-            with handled(interrupt):
+            with handled(engine.interrupt):
                 return await engine.run()
         finally:
             reading.close()

@@ -88,11 +88,6 @@ class OpenedSource:
             self._reader.close()
             raise
 
-    @property
-    def may_compute(self) -> bool:
-        """Whether a record may come only after long work: it is then read off the event loop from the start."""
-        return self._query is not None
-
     def interrupt(self) -> None:
         """Let a query that is at work break off; called from another thread."""
         interrupt = getattr(self._reader, "interrupt", None)

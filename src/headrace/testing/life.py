@@ -100,6 +100,9 @@ class TextsIntake:
         done = self._next >= len(self._texts)
         return Intaken(items, pieces, units, first, {"done": done}, done)
 
+    def interrupt(self) -> None:
+        """Nothing here takes long."""
+
     def recall(self, after: int, limit: int) -> list[Unit]:
         return [
             Unit(seq=unit.seq, hash=unit.hash, item=unit.item, payload=payload_of(self._texts[unit.item]), ask=unit.ask,

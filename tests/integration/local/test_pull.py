@@ -172,6 +172,33 @@ def test_a_server_that_cannot_go_on_begins_anew(hub: LoopbackHub, environ):
     assert fetch(environ).read_bytes() == CONTENT
 
 
+def test_a_server_that_begins_anew_and_breaks_off_each_time_is_left(hub: LoopbackHub, environ):
+    hub.ranges = False
+    hub.cut_after = [100_000] * 50
+    with pytest.raises(FetchError, match="ended early"):
+        fetch(environ)
+    assert len(hub.asked_of("storage")) <= 5
+
+
+@pytest.mark.parametrize("there", ["http://[bad", "//[::1"])
+def test_a_redirect_to_what_is_no_address_is_one_line(hub: LoopbackHub, environ, there: str):
+    hub.redirect = there
+    with pytest.raises(FetchError, match="what is no address"):
+        fetch(environ)
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' * 200_000])
+def test_a_listing_that_is_nested_without_end_is_one_line(hub: LoopbackHub, environ, monkeypatch, body: bytes):
+    monkeypatch.setattr(json, "dumps", lambda _value: body.decode())
+    with pytest.raises(FetchError, match="no listing of files"):
+        Hub(environ).describe(REPO, None)
+
+
+def test_an_address_of_the_hub_that_is_none_is_one_line(environ):
+    with pytest.raises(SpecError, match="HF_ENDPOINT is no"):
+        Hub({**environ, "HF_ENDPOINT": "http://[bad"})
+
+
 def test_other_content_than_was_described_is_thrown_away(hub: LoopbackHub, environ):
     hub.content = bytes(len(CONTENT))
     with pytest.raises(FetchError, match="sha256 differs"):

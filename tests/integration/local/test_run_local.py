@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 import signal
 import sqlite3
 from pathlib import Path
@@ -152,6 +153,24 @@ def test_a_server_that_dies_is_started_again_and_the_run_goes_on(mill, local_job
     assert told.document["items"]["done"] == 100
     assert set(told.document["requests"]["by_kind"]) == {"connection"}
     assert "the embedded model's server died: it was killed (signal 9)" in told.err
+
+
+@pytest.mark.slow
+def test_other_weights_in_their_place_answer_nothing_under_the_old_name(mill, local_job, processes, small: Path, until):
+    copy = mill.folder / "w.gguf"
+    shutil.copy(small, copy)
+    local_job(100, model={"weights": "w.gguf"})
+    process = mill.start("run", "job.toml", "--json")
+    first = processes.server_of(process.pid)
+    until(lambda: done_units(mill) >= 5)
+    other = mill.folder / "other.gguf"
+    shutil.copy(small, other)
+    other.replace(copy)
+    os.kill(first, signal.SIGKILL)
+    told = mill.told(process)
+    assert (told.code, told.document["reason"]) == (4, "bad_endpoint")
+    assert "is not the file that it had loaded" in told.document["message"]
+    assert told.document["items"]["pending"] > 0
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.endpoints.http import HttpEndpoint
+from headrace.endpoints.http import NO_KEY, HttpEndpoint
 from headrace.endpoints.transport import Reason, Response, TransportError
 from headrace.errors import SpecError
 from headrace.testing.contracts.endpoint import ANSWER, ScriptedTransport, job, open_scripted, refusal, request, response
@@ -382,6 +382,16 @@ def test_a_key_that_changed_after_a_401_is_used_and_the_send_does_not_count(tmp_
         "Bearer new-key-1",
         "Bearer new-key-1",
     ]
+
+
+def test_a_401_to_a_request_without_a_key_says_where_one_is_named() -> None:
+    (failure,) = send(open_scripted(ScriptedTransport(refusal("who are you?", 401))))
+    assert isinstance(failure, Failure)
+    assert failure.kind is Kind.AUTH
+    assert failure.message.endswith(NO_KEY)
+    (failure,) = send(open_scripted(ScriptedTransport(refusal("who are you?", 401)), job(api_key_env="K"), {"K": KEY}))
+    assert isinstance(failure, Failure)
+    assert NO_KEY not in failure.message
 
 
 def test_a_source_that_fails_after_a_401_is_said_without_a_secret() -> None:

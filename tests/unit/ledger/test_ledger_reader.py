@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.errors import LedgerError
 from headrace.ledger.reader import LedgerReader
@@ -24,7 +25,7 @@ from headrace.testing.contracts.ledger import (
     quarantined,
     units_of,
 )
-from headrace.values import Answer, Item, Note, Outcome, Reply, State, Unit, Usage
+from headrace.values import Answer, Attempt, Item, Kind, Note, Outcome, Reply, State, Unit, Usage
 
 
 @pytest.fixture
@@ -205,6 +206,25 @@ def test_the_reply_that_a_re_ask_answers_is_found(ledger: SqliteLedger, reader: 
     reply = reader.last_reply(stored.attempt)
     assert reply == ("answer 0", "stop", None, None, "empty", "empty")
     assert reader.last_reply(99) is None
+
+
+def test_the_reply_that_a_re_ask_answers_stays_found_while_its_sends_bring_none(
+    ledger: SqliteLedger, reader: LedgerReader
+) -> None:
+    reasked = replace(quarantined(0), state=State.LEASED, ask=1, error=None)
+    ledger.commit(batch(items=items(1), pieces=pieces(1), units=units_of(1), leases=[0], outcomes=[reasked]))
+    lost = Attempt(
+        unit=0, ask=1, started_at=2.0, seconds=0.1, config=1, endpoint=1, kind=Kind.SERVER_ERROR, message="boom", status=500
+    )
+    ledger.commit(batch(outcomes=[Outcome(0, State.LEASED, lost, ask=1, spent=1)]))
+    assert ledger.recover(1, 3.0, retry_ambiguous=True) == 1
+    (stored,) = reader.pending(-1, 10)
+    assert stored.unit.ask == 1
+    assert stored.attempt is not None
+    assert reader.last_reply(stored.attempt) == ("answer 0", "stop", None, None, "empty", "empty")
+    ledger.commit(batch(leases=[0], outcomes=[Outcome(0, State.FAILED, lost, error="server_error: boom", ask=1, spent=2)]))
+    (row,) = reader.rows()
+    assert row.content is None  # a unit that is settled shows its own last send
 
 
 def test_configurations_keep_every_value_and_an_equal_one_is_not_added_again(ledger: SqliteLedger, reader: LedgerReader) -> None:

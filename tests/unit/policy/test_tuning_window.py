@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.window import AUTO_START, Move, Stage, TuningWindow
+from headrace.policy.tuning import AUTO_START, Stage, TuningWindow
+from headrace.policy.window import Move
 
 
 class Loop:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.policy.window import AUTO_START
+from headrace.policy.tuning import AUTO_START
 from headrace.runs.jobfile import job_from_dict
 from headrace.runs.pipeline import knobs_of
 

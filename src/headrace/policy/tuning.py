@@ -1,0 +1,332 @@
+"""How many requests may be in flight where nobody has picked a number: the window that finds the server's knee."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from headrace.policy.evidence import Evidence, gain, kink
+from headrace.policy.window import Move
+
+AUTO_START = 6
+AUTO_MOST = 512
+
+RAMP = 2.0  # the ramp doubles
+STEP = 1.2  # a probe goes so far up or down
+# Growth of delivery against growth of the window, as a quotient of logarithms: 1 where all of it pays.
+PROPORTIONAL = 0.75  # the ramp goes on, and a probe is followed by one twice as large
+STEEP = 0.5  # a probe is followed by one a third as large again
+STILL_GROWS = 0.35  # the ramp's last step was no mistake
+WORTH = 0.2  # a larger window is kept
+BENT = 0.2  # the share of a full server's queueing above which a larger window is too large, whatever it delivers
+FINE = 1.15  # a probe that went further than this and found some gain is followed by one half as far
+NEAR = 1.08
+EQUAL = 0.985  # a smaller window that delivers so much is as good
+SURE = 0.02  # the standard error at which a probe is judged
+CHANGED = 0.15  # the server's own pace has changed when a full window delivers so much more or less
+BACK = 0.8  # the share of what a step of the ramp added that must be back
+NOISE = 0.5  # the scatter that is allowed for in a ramp, for one completion
+LEAST_JUDGED = 32
+FIRST_REST = 4  # rounds between probes; doubled with each that finds nothing better
+LONGEST_REST = 24
+MOST_UPS = 4
+LONGEST_REST_UNITS = 512
+RARE = 0.005  # a usual share of refusals below this: one is news
+MEMORY = 100.0  # completions over which the usual share of refusals is kept
+
+
+class Stage(StrEnum):
+    """What the self-tuning window is about."""
+
+    RAMP = "ramp"  # doubling while that delivers more
+    HOLD = "hold"  # at the best window known
+    UP = "up"  # trying a larger one
+    DOWN = "down"  # trying a smaller one
+
+
+class Climb:
+    """One step of the ramp: what all completions delivered until those that it added came back."""
+
+    __slots__ = ("added", "back", "began", "completions", "seconds", "work")
+
+    def __init__(self, began: float, added: int) -> None:
+        self.began = began
+        self.added = added
+        self.back = 0
+        self.completions = 0
+        self.work = 0.0
+        self.seconds = 0.0
+
+    def ratio(self, before: Climb) -> float:
+        """How many times as much it delivered a second: in tokens or in requests, whichever says more."""
+        pace = before.seconds / self.seconds
+        return pace * max(self.work / max(before.work, 1e-9), self.completions / max(before.completions, 1))
+
+
+class TuningWindow:
+    """Finds the smallest window that delivers all the server can, and follows it. No gauge is needed.
+
+    Evidence is what completions deliver while the window is full: a slow source, ledger or event loop leaves it not full,
+    and nothing is learnt then. What was sent under an older window is not counted, nor the first round under a new one,
+    when the server's queue is still that of the old. Refusals and timeouts take off as many as came, down to half in an
+    episode, and only where they come more often than is usual. Sends are numbered from 1, times are loop time.
+    """
+
+    def __init__(self, start: int, least: int = 1, most: int = AUTO_MOST) -> None:
+        self.least = least
+        self.ceiling = most
+        self.limit = min(max(start, least), most)
+        self.stage = Stage.RAMP
+        self._held = self.limit  # the best window known
+        self._held_evidence: Evidence | None = None  # what it delivers
+        self._evidence = Evidence()
+        self._since = 1  # the first send that counts
+        self._to_skip = 0  # completions of a new window that are not counted yet
+        self._climb = Climb(0.0, self.limit)
+        self._climbed: Climb | None = None  # the ramp's last step
+        self._rest = FIRST_REST
+        self._rested = 0
+        self._goes_up = True  # the next probe's direction
+        self._ups = self._ups_left = 1  # probes up before the next one down: more where going down has cost
+        self._down_to: int | None = None  # a sag of the server's pace names where to look
+        self._sagged = False  # the probe that runs goes there
+        self._is_stale = False  # what is held must be measured anew before it is compared
+        self._is_capped = False  # a larger window was refused
+        self._below: Evidence | None = None  # what a smaller window delivered: less
+        self._unsure: tuple[int, Evidence] | None = None  # what was held before a step up that is to be confirmed
+        self._up_to: int | None = None  # where the next probe up goes, between what is held and what was too many
+        self._too_many: int | None = None
+        self._refuted: int | None = None  # this did not pay before: only a clear gain may say otherwise
+        self._step = STEP  # the next probe up: longer where the last one paid well
+        self._refusals = self._answers = 0  # since the last change
+        self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
+        self._usual = 0.0  # the usual share of refusals
+
+    # -- what is observed
+
+    def on_delivered(self, send: int, seconds: float, work: float, in_flight: int, now: float, next_send: int) -> Move | None:
+        """A reply. `in_flight` counts it too; `work` is in tokens; `next_send` numbers what is sent next."""
+        if self._usual:
+            self._usual -= self._usual / MEMORY
+        self._answers += send >= self._since
+        is_full = in_flight >= self.limit - self.limit // 10
+        if self.stage is Stage.RAMP:
+            return self._ramp(send, seconds, work, is_full=is_full, now=now, next_send=next_send)
+        if send < self._since or not is_full:
+            return None
+        if self._to_skip > 0:
+            self._to_skip -= 1
+            return None
+        evidence = self._evidence
+        evidence.add(seconds, work, in_flight)
+        return self._hold(evidence, next_send) if self.stage is Stage.HOLD else self._probe(evidence, next_send)
+
+    def on_refused(self, send: int, next_send: int) -> Move | None:
+        """A refusal for overload, or a timeout."""
+        usual = self._usual
+        self._usual += (1.0 - usual) / MEMORY
+        if send < self._since:
+            began, least = self._episode
+            if send < began or self.limit <= least or self.stage is not Stage.HOLD:
+                return None
+            self._held = self.limit = self.limit - 1  # the rest of what the cut window had in flight
+            return Move(self.limit, "refusals_cut")
+        self._refusals += 1
+        seen = self._refusals + self._answers
+        if self._refusals <= (usual > RARE) + 2 * usual * seen + 3 * (usual * seen) ** 0.5:
+            return None
+        is_trial = self.limit > self._held
+        least = self._held if is_trial else max(self.least, self.limit // 2)
+        self._episode = (self._since if usual <= RARE else next_send, least)
+        self._is_capped = True
+        return self._settle(max(self.limit - self._refusals, least), "refusals_cut", next_send)
+
+    def on_overload_episode(self, next_send: int) -> Move | None:
+        """Overload has been judged endpoint-wide: halve, once for what was sent since the last change."""
+        if next_send <= self._since:
+            return None
+        self._is_capped = True
+        self._episode = (next_send, self.limit)
+        return self._settle(self.limit // 2, "overload_halves", next_send)
+
+    # -- what follows
+
+    def _ramp(self, send: int, seconds: float, work: float, *, is_full: bool, now: float, next_send: int) -> Move | None:
+        """Double while that delivers more. A step is judged when what it added has come back: until then a server that
+        holds more has delivered old and new, and one that does not has only made a queue.
+        """
+        climb = self._climb
+        if not climb.completions and self._since == 1:
+            climb.began = now - seconds
+        if not is_full:
+            self._since, self._climb = next_send, Climb(now, climb.added)  # nothing is learnt: begin anew
+            return None
+        climb.completions += 1
+        climb.work += work
+        climb.back += self._since <= send < self._since + climb.added
+        if climb.back < BACK * climb.added:
+            return None
+        climb.seconds = max(now - climb.began, 1e-9)
+        before = self._climbed
+        limit = self.limit
+        if before is not None:
+            ratio = climb.ratio(before)
+            grown, likely = limit / self._held, ratio * (1 + NOISE / climb.completions**0.5)
+            if likely < grown**STILL_GROWS:
+                return self._settle(min(limit, round(self._held * max(1.0, ratio))), "ramp_ends", next_send)
+            if likely < grown**PROPORTIONAL:
+                return self._settle(limit, "ramp_slows", next_send)
+        self._held, self._climbed = limit, climb
+        if limit >= self.ceiling:
+            return self._settle(limit, "ceiling", next_send)
+        return self._begin_climb(now, next_send)
+
+    def _begin_climb(self, now: float, next_send: int) -> Move | None:
+        before = self.limit
+        move = self._change(round(before * RAMP), Stage.RAMP, "ramp", next_send)
+        self._climb = Climb(now, self.limit - before)
+        return move
+
+    def _hold(self, evidence: Evidence, next_send: int) -> Move | None:
+        rounds = 1 if self._is_stale else 2
+        if evidence.completions < rounds * max(self.limit, LEAST_JUDGED):
+            return None
+        before, self._held_evidence, self._evidence = self._held_evidence, evidence, Evidence()
+        self._refusals = self._answers = 0
+        if self._unsure is not None:
+            (was, delivered), self._unsure = self._unsure, None
+            evidence.add_all(before)
+            ratio, _ = gain(delivered, evidence)
+            if not self._is_better(delivered, evidence, self.limit / was):
+                return self._go_back(was, delivered, ratio, next_send)
+            self._below = delivered
+            if self._refuted is not None and self.limit >= self._refuted:
+                self._refuted = None
+        if before is not None and not self._is_stale:
+            ratio, error = gain(before, evidence)
+            if abs(ratio - 1) > max(CHANGED, 3 * error):
+                self._is_stale, self._to_skip = True, self.limit
+                self._goes_up = ratio > 1
+                self._down_to = None if ratio > 1 else max(self.limit // 2, round(self.limit * ratio))
+                self._rest, self._ups_left = FIRST_REST, 1
+                self._below = self._up_to = self._too_many = self._refuted = None
+                return None
+            evidence.add_all(before)
+        self._rested += rounds * max(self.limit, LEAST_JUDGED)
+        if evidence.completions > 8 * rounds * max(self.limit, LEAST_JUDGED):
+            evidence.fade()
+        rest = min(min(self._rest, LONGEST_REST) * self.limit, max(LONGEST_REST_UNITS, LONGEST_REST // 2 * self.limit))
+        if not self._is_stale and self._rested < rest:
+            return None
+        self._is_stale = False
+        return self._begin_probe(next_send)
+
+    def _begin_probe(self, next_send: int) -> Move | None:
+        self._rested = 0
+        up, held = self._goes_up, self._held
+        if up and held >= self.ceiling:
+            up = self._goes_up = False
+        if not up and held <= self.least:
+            up = self._goes_up = True
+        if up:
+            wanted, self._step, self._up_to = self._up_to or round(held * self._step), STEP, None
+            return self._change(held + 1 if self._is_capped else max(held + 1, wanted), Stage.UP, "probe_up", next_send)
+        wanted, self._sagged, self._down_to = self._down_to or int(held / STEP), self._down_to is not None, None
+        return self._change(min(wanted, held - 1), Stage.DOWN, "probe_down", next_send)
+
+    def _probe(self, evidence: Evidence, next_send: int) -> Move | None:
+        held = self._held_evidence
+        limit, seen = self.limit, evidence.completions
+        if held is None or seen < max(limit, LEAST_JUDGED):
+            return None
+        is_up = self.stage is Stage.UP
+        ratio, error = gain(held, evidence)
+        wanted = (limit / self._held) ** WORTH if is_up else EQUAL
+        is_clear = abs(ratio - wanted) > 2 * error or error <= SURE
+        if not is_clear and seen < max(3 * limit, 12 * LEAST_JUDGED):
+            return None
+        if is_up:
+            return self._tried_more(held, evidence, ratio, next_send)
+        return self._tried_less(held, evidence, next_send, is_as_good=ratio + error >= wanted)
+
+    def _is_better(self, held: Evidence, more: Evidence, grown: float) -> bool:
+        """Whether a larger window pays: it delivers more, and the server does not yet queue what it adds."""
+        is_refuted = self._refuted is not None and self.limit >= self._refuted
+        return gain(held, more).ratio >= grown ** (STEEP if is_refuted else WORTH) and not _is_bent(self._below, held, more)
+
+    def _tried_more(self, held: Evidence, evidence: Evidence, ratio: float, next_send: int) -> Move | None:
+        was, tried = self._held, self.limit
+        was_capped, self._is_capped = self._is_capped, False  # so many were not refused
+        grown = tried / was
+        if not self._is_better(held, evidence, grown):
+            return self._go_back(was, held, ratio, next_send)
+        if not was_capped:
+            self._step = 2.0 if ratio >= grown**PROPORTIONAL else 1.35 if ratio >= grown**STEEP else STEP
+        if self._too_many is not None:
+            self._up_to = self._between(tried, self._too_many)
+            self._goes_up = self._up_to is not None
+        # What follows the first surge of a larger window must say the same before it is kept.
+        self._unsure = (was, held)
+        self._held, self._held_evidence, self._rest = tried, evidence, FIRST_REST
+        self.stage, self._evidence = Stage.HOLD, Evidence()
+        self._is_stale = True
+        return None
+
+    def _go_back(self, was: int, delivered: Evidence, ratio: float, next_send: int) -> Move | None:
+        """A larger window was not better: the knee may lie between."""
+        tried, self._held, self._held_evidence = self.limit, was, delivered
+        is_new = self._refuted is None or tried < self._refuted
+        if is_new:
+            self._refuted = tried
+        self._step = STEP
+        self._up_to = self._between(was, tried) if is_new and ratio > 1 and tried > was * FINE else None
+        self._too_many, self._is_stale = (tried, True) if self._up_to is not None else (None, False)
+        self._goes_up = True
+        if self._up_to is None:
+            self._rest = min(2 * self._rest, LONGEST_REST)
+            self._ups_left -= 1
+            self._goes_up = self._ups_left > 0
+        return self._change(was, Stage.HOLD, "no_gain", next_send)
+
+    def _tried_less(self, held: Evidence, evidence: Evidence, next_send: int, *, is_as_good: bool) -> Move | None:
+        if self._sagged:  # the pace has changed: so much depends on the answer that either measure may give it
+            pairs = ((held.by_work(), evidence.by_work()), (held.by_count(), evidence.by_count()))
+            is_as_good = any(new[0] >= old[0] * (EQUAL - old[1] - new[1]) for old, new in pairs)
+            self._sagged = False
+        if is_as_good or _is_bent(self._below, evidence, held, 2 * BENT):
+            self._held, self._held_evidence, self._rest = self.limit, evidence, FIRST_REST
+            return self._begin_probe(next_send)
+        self._below = evidence
+        self._goes_up = True
+        self._ups_left = self._ups = min(2 * self._ups, MOST_UPS)
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        return self._change(self._held, Stage.HOLD, "loss", next_send)
+
+    def _between(self, enough: int, too_many: int) -> int | None:
+        """Where to look between a window that is good and one that is too large; None: they are near enough."""
+        middle = round((enough * too_many) ** 0.5)
+        return middle if enough * NEAR <= middle < too_many else None
+
+    def _settle(self, limit: int, rule: str, next_send: int) -> Move | None:
+        """A new best window whose delivery is not known yet."""
+        self._held = min(max(limit, self.least), self.ceiling)
+        self._held_evidence = self._below = self._unsure = self._up_to = self._too_many = self._refuted = None
+        self._ups = self._ups_left = 1
+        self._goes_up = self._is_stale = not self._is_capped
+        self._rest, self._rested = FIRST_REST, 0
+        return self._change(self._held, Stage.HOLD, rule, next_send)
+
+    def _change(self, limit: int, stage: Stage, rule: str, next_send: int) -> Move | None:
+        before, self.limit = self.limit, min(max(limit, self.least), self.ceiling)
+        self.stage = stage
+        self._since = next_send
+        self._to_skip = 0 if stage is Stage.RAMP else self.limit
+        self._evidence = Evidence()
+        self._refusals = self._answers = 0
+        return Move(self.limit, rule) if self.limit != before else None
+
+
+def _is_bent(below: Evidence | None, middle: Evidence, above: Evidence, bent: float = BENT) -> bool:
+    if below is None:
+        return False
+    share, error = kink(below, middle, above)
+    return share > bent and share > 1.5 * error
