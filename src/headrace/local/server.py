@@ -115,7 +115,7 @@ class LocalServer:
         self.close()
         if told.get("failed") == "import":
             raise SpecError(_import_failure(str(told.get("message", ""))), key="endpoint.url")
-        raise self._failed(self.last_words() or str(told.get("message") or _ended(self._process.returncode)))
+        raise self._failed(self.last_words() or str(told.get("message") or ""))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the child has ended; False when it still lives after `timeout_s`."""
@@ -198,6 +198,7 @@ class LocalServer:
         log.close()
 
     def _failed(self, why: str) -> SpecError:
+        """`why` is what the child or the library said; empty where it ended without a word."""
         self._reader.join(_ENDING_S)
         serving = self.serving
         if serving.port and "bind HTTP server socket" in why:
@@ -205,7 +206,10 @@ class LocalServer:
         hint = ""
         if "memory" in why or "alloc" in why:
             hint = f"; {serving.slots} slots of {serving.context:,} tokens do not fit: take a smaller model, or less of them"
-        return SpecError(f"{self.weights.path}: llama.cpp cannot serve this model: {why}{hint}", key="model.weights")
+        return SpecError(
+            f"{self.weights.path}: llama.cpp cannot serve this model: {why or _ended(self._process.returncode)}{hint}",
+            key="model.weights",
+        )
 
 
 def _spawn() -> subprocess.Popen[bytes]:
