@@ -11,18 +11,17 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bench.figures import Figure, at_least, at_most, print_table, shown
-from headrace.engine.knobs import Knobs
+from headrace.engine.knobs import Knobs, Pace
 from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Move, Window
-from headrace.testing import FakeEndpoint, Laws
+from headrace.testing import NEVER, FakeEndpoint, Laws
 from headrace.testing.life import Life
-from headrace.values import Failure, Kind, Limit, Reply, Request, Usage
+from headrace.values import Failure, Kind, Limit, Reply, Request, Sent, Usage
 
 UNITS = 10_000
 QUICK_UNITS = 2_000
@@ -43,7 +42,10 @@ class Law:
     refused_bar: float | None = None
     recomputed_bar: float | None = None
     changes: tuple[tuple[float, float], ...] = ()  # (share of the oracle's time, factor of the capacity)
-    knobs: dict[str, Any] = field(default_factory=dict)
+
+
+AUTO = Pace(6, (1, 512))
+KNOBS = Knobs(run="feed", config=1, unit_deadline_s=1e6, attempt_timeout=1e5)
 
 
 class Meter(FakeEndpoint):
@@ -79,7 +81,7 @@ class Aimd(TuningWindow):
         return self.on_refused(0, next_send)
 
 
-class AimdKnobs(Knobs, frozen=True):
+class AimdPace(Pace, frozen=True):
     def window(self) -> Window | TuningWindow:
         return Aimd()
 
@@ -87,9 +89,9 @@ class AimdKnobs(Knobs, frozen=True):
 class Ran:
     """What one life came to."""
 
-    def __init__(self, law: Law, knobs: Knobs, texts: Sequence[str]) -> None:
+    def __init__(self, law: Law, pace: Pace, texts: Sequence[str]) -> None:
         self.endpoint = endpoint = Meter(law.laws)
-        life = Life(texts, lambda: endpoint, knobs=knobs, max_steps=100_000_000)
+        life = Life(texts, lambda: endpoint, knobs=KNOBS, pace=pace, max_steps=100_000_000)
         began = time.process_time()
         ending = life.step(1)
         self.cpu_s = time.process_time() - began
@@ -118,12 +120,6 @@ def texts_of(law: Law, units: int, seed: int = 7) -> list[str]:
         ]
         for n in range(units)
     ]
-
-
-def knobs_of(law: Law, concurrency: int, tuned: tuple[int, int] | None = None) -> Knobs:
-    return Knobs(
-        run="feed", config=1, concurrency=concurrency, tuned=tuned, unit_deadline_s=1e6, attempt_timeout=1e5, **law.knobs
-    )
 
 
 LAWS = (
@@ -180,7 +176,7 @@ def paced(law: Law, units: int) -> list[Figure]:
         tokens = (endpoint.prompt_tokens + endpoint.completion_tokens) / ran.seconds * 60
         return ran.per_second * 60 / laws.requests_per_minute if laws.requests_per_minute else tokens / laws.tokens_per_minute
 
-    auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
+    auto = Ran(law, AUTO, texts)
     return [
         at_least(f"{law.name}: auto, share of the allowed rate", reached(auto), law.bar, digits=3),
         at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * (law.refused_bar or 0), "%", 2),
@@ -192,18 +188,18 @@ def measured(law: Law, units: int) -> list[Figure]:
     texts = texts_of(law, units)
     if law.changes:
         slots = law.laws.slots
-        plain = Ran(law, knobs_of(law, slots), texts[: units // 5]).per_second
+        plain = Ran(law, Pace(slots), texts[: units // 5]).per_second
         # two thirds of the time at full capacity and one at half would be 5/6 of the pace
         whole = units / plain / (5 / 6)
         law = replace(law, laws=replace(law.laws, capacity=tuple((share * whole, factor) for share, factor in law.changes)))
-    swept = {n: Ran(law, knobs_of(law, n), texts) for n in law.sweep}
+    swept = {n: Ran(law, Pace(n), texts) for n in law.sweep}
     best = max(swept, key=lambda n: swept[n].per_second)
     oracle = swept[best].per_second
-    auto = Ran(law, knobs_of(law, 6, (1, 512)), texts)
+    auto = Ran(law, AUTO, texts)
     others = {
-        "fixed 6": knobs_of(law, 6),
-        "fixed 64": knobs_of(law, 64),
-        "AIMD": AimdKnobs(**{name: getattr(knobs_of(law, 20), name) for name in Knobs.__struct_fields__}),
+        "fixed 6": Pace(6),
+        "fixed 64": Pace(64),
+        "AIMD": AimdPace(20),
     }
     figures = [
         shown(f"{law.name}: oracle, fixed {best}", oracle, "units/s", 2),
@@ -213,17 +209,41 @@ def measured(law: Law, units: int) -> list[Figure]:
         figures.append(at_most(f"{law.name}: auto, refused", 100 * auto.refused, 100 * law.refused_bar, "%", 2))
     if law.recomputed_bar is not None:
         # The rules were tuned on the first seed; the worst of others is what a job may meet.
-        tried = [auto, *(Ran(law, knobs_of(law, 6, (1, 512)), texts_of(law, units, seed)) for seed in HELD_OUT)]
+        tried = [auto, *(Ran(law, AUTO, texts_of(law, units, seed)) for seed in HELD_OUT)]
         worst = 100 * max(ran.recomputed for ran in tried)
         name = f"{law.name}: auto, tokens recomputed, worst of {len(tried)} seeds"
         figures.append(at_most(name, worst, 100 * law.recomputed_bar, "%", 2))
         figures.append(shown(f"{law.name}: auto, tokens recomputed, the tuned seed", 100 * auto.recomputed, "%", 2))
-    for name, knobs in others.items():
-        ran = Ran(law, knobs, texts)
+    for name, pace in others.items():
+        ran = Ran(law, pace, texts)
         tail = f" (refused {100 * ran.refused:.1f} %)" if law.refused_bar is not None else ""
         tail += f" (recomputed {100 * ran.recomputed:.1f} %)" if law.recomputed_bar is not None else ""
         figures.append(Figure(f"{law.name}: {name}", f"{ran.per_second / oracle:.3f}{tail}"))
     return figures
+
+
+def several(units: int) -> list[Figure]:
+    """Three endpoints of speeds 1 : 3 : 9, of which one dies at half of the time, against the sum of what is alive."""
+    speeds, slots, seconds = (1, 3, 9), 8, 1.8
+    rates = [slots * speed / seconds for speed in speeds]
+    texts = [f"text {n}" for n in range(units)]
+    dead = Failure(Kind.CONNECTION, "refused", Sent.NO, refused=True)
+    figures = []
+    shares = {}
+    for dying, speed in enumerate(speeds):
+        whole = units / (sum(rates) - rates[dying] / 2)
+        endpoints = [
+            Meter(Laws(slots=slots, latency_ms=1000 * seconds / each, jitter=0.2, answer="echo:400"),
+                  outages=[(whole / 2, NEVER, dead)] if place == dying else [])
+            for place, each in enumerate(speeds)
+        ]  # fmt: skip
+        ending = Life(texts, endpoints, knobs=KNOBS, pace=AUTO, max_steps=100_000_000).step(1)
+        assert ending is not None
+        assert ending.reason is None, ending
+        shares[speed] = whole / max(endpoint.ended_at for endpoint in endpoints)
+        figures.append(shown(f"speeds 1 : 3 : 9, that of {speed} dies at half: share of what is alive", shares[speed], "", 3))
+    worst = at_least("speeds 1 : 3 : 9, one dies at half: the worst of the three", min(shares.values()), 0.96, digits=3)
+    return [*figures, _judged(worst, units)]
 
 
 def cpu(observations: int = 200_000) -> Figure:
@@ -262,6 +282,7 @@ def main() -> int:
     for law, judged in (*((law, measured) for law in LAWS), *((law, paced) for law in PACED)):
         print(f"-- {law.name}", flush=True)
         figures += judged(law, units)
+    figures += several(units)
     figures.append(cpu())
     return print_table(figures)
 

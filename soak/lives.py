@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.knobs import Ending, Parts, Start
+from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event
+from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
@@ -43,35 +43,21 @@ class Sites:
     awaits: set[tuple[str, int]] = field(default_factory=set)
 
 
-class Watched:
-    """The endpoint as an auditor sees it: what came in, over all processes. Satisfies `headrace.protocols.Endpoint`."""
+class Door:
+    """One endpoint as an auditor sees it. Satisfies `headrace.protocols.Endpoint`."""
 
-    name = identity = "fake"
-
-    def __init__(self) -> None:
+    def __init__(self, watched: Watched, number: int) -> None:
+        self.name = self.identity = f"fake {number}"
+        self._watched = watched
         self.inner: FakeEndpoint | None = None
-        self.seen = 0
-        self.sends: dict[int, int] = {}
-        self.keys: dict[tuple[int, int], set[str]] = {}
         self.in_flight = 0
         self.peak = 0
-        self.ended_at: list[float] = []
         self.is_down = False  # as the engine tells
-        self.was_unwell = False  # held to be down or paused, at any time: such tries are excused
         self.answered_while_down = 0
-
-    def observe(self, event: Event) -> None:
-        if isinstance(event, EndpointDown | EndpointPaused):
-            self.was_unwell = True
-            self.is_down |= isinstance(event, EndpointDown)
-        elif isinstance(event, EndpointBack):
-            self.is_down, self.answered_while_down = False, 0
 
     async def send(self, request: Request) -> Reply | Failure:
         assert self.inner is not None
-        self.seen += 1
-        self.sends[request.unit] = self.sends.get(request.unit, 0) + 1
-        self.keys.setdefault((request.unit, request.ask), set()).add(request.idempotency_key)
+        self._watched.on_sent(request)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
@@ -80,7 +66,7 @@ class Watched:
             return result
         finally:
             self.in_flight -= 1
-            self.ended_at.append(asyncio.get_running_loop().time())
+            self._watched.ended_at.append(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         pass
@@ -88,8 +74,38 @@ class Watched:
     def start(self, inner: FakeEndpoint) -> None:
         self.inner = inner
         self.in_flight = self.peak = self.answered_while_down = 0
-        self.ended_at = []
         self.is_down = False
+
+
+class Watched:
+    """All endpoints as an auditor sees them: what came in, over all processes."""
+
+    def __init__(self, count: int) -> None:
+        self.doors = [Door(self, number) for number in range(1, count + 1)]
+        self.seen = 0
+        self.sends: dict[int, int] = {}
+        self.keys: dict[tuple[int, int], set[str]] = {}
+        self.ended_at: list[float] = []
+        self.was_unwell = False  # one was held to be down or paused, at any time: such tries are excused
+        self.was_misconfigured = False  # one was given up for it: its failures are taken back, and their units begin anew
+
+    @property
+    def in_flight(self) -> int:
+        return sum(door.in_flight for door in self.doors)
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, EndpointDown | EndpointPaused):
+            self.was_unwell = True
+        if isinstance(event, EndpointGone):
+            self.was_misconfigured |= "failed alike" in event.why
+        for door in self.doors:
+            if isinstance(event, EndpointDown | EndpointBack) and event.endpoint == door.name:
+                door.is_down, door.answered_while_down = isinstance(event, EndpointDown), 0
+
+    def on_sent(self, request: Request) -> None:
+        self.seen += 1
+        self.sends[request.unit] = self.sends.get(request.unit, 0) + 1
+        self.keys.setdefault((request.unit, request.ask), set()).add(request.idempotency_key)
 
 
 def live(seed: int, sites: Sites | None = None) -> None:
@@ -108,11 +124,10 @@ class _Life:
         self.plan = plan
         self.store = store
         self.sites = sites
-        self.endpoint = Watched()
+        self.endpoint = Watched(len(plan.paces))
         self.facts = Facts()
         self.committed: dict[int, State] = {}  # what commits that returned said of units
         self.dead = False
-        self.was_misconfigured = False  # then its failures are taken back, and their units begin anew
         self.at_death: tuple[int, int] = (0, 0)  # in flight, and completions of the last 0.1 s
 
     def run(self) -> None:
@@ -120,7 +135,7 @@ class _Life:
         for number, end in enumerate((*self.plan.ends, *[End()] * LAST_PROCESSES)):
             well = number >= len(self.plan.ends)
             ending = self._process(number, end, well=well)
-            self.was_misconfigured |= ending is not None and ending.reason == "misconfigured"
+            self.endpoint.was_misconfigured |= ending is not None and ending.reason == "misconfigured"
             if well and ending is not None and ending.reason is None:
                 break
         if ending is None or ending.reason is not None:
@@ -132,8 +147,11 @@ class _Life:
     def _process(self, number: int, end: End, *, well: bool) -> Ending | None:
         before = self.facts
         seen, sends = self.endpoint.seen, dict(self.endpoint.sends)
-        self.endpoint.start(FakeEndpoint(Laws(latency_ms=5) if well else self.plan.laws, script=None if well else self._script,
-                                         outages=() if well else self.plan.outages))  # fmt: skip
+        self.endpoint.ended_at = []
+        for place, door in enumerate(self.endpoint.doors):
+            outages = self.plan.outages if not well and (place == 0 or self.plan.is_shared) else ()
+            laws = Laws(latency_ms=5) if well else self.plan.laws
+            door.start(FakeEndpoint(laws, script=None if well else self._script, outages=outages))
         ending = self._run(number, end)
         facts = self.store.facts()
         self._check(facts, before, self.endpoint.seen - seen, sends, ending)
@@ -177,7 +195,7 @@ class _Life:
         facts = self.store.facts()
         self.facts = facts
         parts = Parts(
-            endpoint=self.endpoint, judge=_Judge(), intake=_Intake(self.plan.texts, self.store, facts),
+            endpoints=self._asked(), judge=_Judge(), intake=_Intake(self.plan.texts, self.store, facts),
             ledger=_Committed(ledger, self, end), clock=VirtualClock(), offload_ledger=VirtualOffload(rng),
             offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
         )  # fmt: skip
@@ -189,6 +207,9 @@ class _Life:
         if end.kill_at_s is not None:
             loop.call_later(end.kill_at_s, self._die)
         return await engine.run()
+
+    def _asked(self) -> list[Asked]:
+        return [Asked(door, pace, n) for n, (door, pace) in enumerate(zip(self.endpoint.doors, self.plan.paces, strict=True), 1)]
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""
@@ -225,7 +246,8 @@ class _Life:
                 _insist(facts.states[unit] is State.DONE, f"unit {unit} was done and is {facts.states[unit].name}")
         for unit, state in self.committed.items():
             _insist(facts.states.get(unit) is state, f"unit {unit} was committed as {state.name} and is {facts.states.get(unit)}")
-        _insist(self.endpoint.peak <= self.plan.knobs.most_in_flight, f"{self.endpoint.peak} were in flight at once")
+        for door, pace in zip(self.endpoint.doors, self.plan.paces, strict=True):
+            _insist(door.peak <= pace.most_in_flight, f"{door.peak} were in flight at once at {door.name}")
         if ending is None:
             unknown = [
                 unit for unit, state in facts.states.items() if state is State.LEASED and self._sent_unrecorded(unit, facts)
@@ -237,7 +259,8 @@ class _Life:
             allowed = CODES.get(ending.reason, {4})
             _insist(ending.exit_code in allowed, f"{ending.reason} ended with exit code {ending.exit_code}")
             _insist(ending.reason is not None or facts.count(*SETTLED) == len(facts.states), "it ended with units open")
-            _insist(not self.endpoint.answered_while_down, "the endpoint has answered and is still held to be down")
+            down = [door.name for door in self.endpoint.doors if door.answered_while_down]
+            _insist(not down, f"{down} have answered and are still held to be down")
         self._check_attempts(facts)
 
     def _sent_unrecorded(self, unit: int, facts: Facts) -> bool:
@@ -253,7 +276,7 @@ class _Life:
             last[unit] = (ask, kind, sent, origin)
             if kind is not None and origin == Origin.SENT and sent != Sent.NO and TABLE[Kind(kind)].counts:
                 counted[unit, ask] = counted.get((unit, ask), 0) + 1
-        if not self.endpoint.was_unwell and not self.was_misconfigured:
+        if not self.endpoint.was_unwell and not self.endpoint.was_misconfigured:
             for (unit, ask), times in counted.items():
                 _insist(times <= self.plan.knobs.max_attempts, f"unit {unit} was sent {times} times in ask {ask}")
         for (unit, ask), keys in self.endpoint.keys.items():
@@ -271,7 +294,7 @@ class _Life:
             _insist(action is Action.REASK, f"unit {unit} is asked anew after {kind}")
             _insist(ask <= self.plan.knobs.retry_invalid, f"unit {unit} is asked {ask + 1} times")
         else:
-            anew = self.was_misconfigured and Kind(str(kind)) in SUSPECT and ask == 0
+            anew = self.endpoint.was_misconfigured and Kind(str(kind)) in SUSPECT and ask == 0
             again = ask == asked and action in {Action.RETRY, Action.STOP}
             _insist(again or anew, f"unit {unit} is sent again after {kind}, ask {asked} then {ask}")
 

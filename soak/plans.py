@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.engine.knobs import Knobs
+from headrace.engine.knobs import Knobs, Pace
 from headrace.testing import NEVER, Laws
 from headrace.values import Failure, Kind, Sent
 
@@ -42,16 +42,20 @@ class End:
 
 @dataclass(frozen=True)
 class Plan:
-    """One life. `outages` come back in every process but the last ones, whose endpoint is well."""
+    """One life, with an endpoint for each pace. `outages` come back in every process but the last ones, whose endpoints are
+    well; the first endpoint has them, and all where `is_shared`.
+    """
 
     seed: int
     texts: tuple[str, ...]
     knobs: Knobs
+    paces: tuple[Pace, ...]
     laws: Laws
     outages: tuple[tuple[float, float, Failure], ...]
     odd: dict[int, tuple[str, ...]]  # unit → what its first sends bring: "empty", "refused", "error"
     ends: tuple[End, ...]
     on_disk: bool
+    is_shared: bool
 
 
 def draw(seed: int) -> Plan:
@@ -65,6 +69,7 @@ def draw(seed: int) -> Plan:
         seed=seed,
         texts=tuple(texts),
         knobs=_knobs(rng),
+        paces=tuple(_pace(rng) for _ in range(rng.choice([1, 1, 2, 3]))),
         laws=_laws(rng, seed),
         outages=_outages(rng),
         odd={
@@ -74,18 +79,24 @@ def draw(seed: int) -> Plan:
         },
         ends=tuple(_end(rng) for _ in range(rng.randint(1, 4))),
         on_disk=rng.random() < 0.3,
+        is_shared=rng.random() < 0.3,
     )
 
 
 def _knobs(rng: random.Random) -> Knobs:
     return Knobs(
-        run="life", config=1, concurrency=rng.choice([1, 2, 8, 32]),
-        tuned=rng.choice([None, (1, 64)]), requests_per_minute=rng.choice([None, None, None, 600.0]),
-        tokens_per_minute=rng.choice([None, None, None, 6000.0]),
+        run="life", config=1,
         max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
         attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
         run_deadline_s=rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
         drain_s=rng.choice([30.0, 0.2]),
+    )  # fmt: skip
+
+
+def _pace(rng: random.Random) -> Pace:
+    return Pace(
+        rng.choice([1, 2, 8, 32]), rng.choice([None, (1, 64)]), rng.choice([None, None, None, 600.0]),
+        rng.choice([None, None, None, 6000.0]),
     )  # fmt: skip
 
 

@@ -202,7 +202,7 @@ class Mill:
         """`count` records of an id and a text, all different."""
         return self.put_rows([{"id": f"r{n}", "text": f"row {n}."} for n in range(count)], name)
 
-    def put_job(self, url: str, *, name: str = "job.toml", **sections: dict[str, Any]) -> Path:
+    def put_job(self, url: str, *more_urls: str, name: str = "job.toml", **sections: dict[str, Any]) -> Path:
         """A job file of the smallest job, with keys put in by section; a key that is None is left out."""
         tables: dict[str, dict[str, Any]] = {
             "input": {"path": "in.jsonl"},
@@ -217,7 +217,11 @@ class Mill:
         for section, keys in tables.items():
             lines.append(f"[{section}]")
             lines += [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
-        return self.write(name, "\n".join(lines) + "\n")
+        text = "\n".join(lines) + "\n"
+        if more_urls:
+            text = text.replace("[endpoint]", "[[endpoint]]")
+            text += "".join(f"[[endpoint]]\nurl = {_toml(more)}\n" for more in more_urls)
+        return self.write(name, text)
 
     def rows(self, path: Path | None = None) -> list[dict[str, Any]]:
         """The output's records, framed by the newline alone."""

@@ -46,6 +46,14 @@ class EndpointBack(Struct, frozen=True):
     down_s: float
 
 
+class EndpointGone(Struct, frozen=True):
+    """The endpoint, or what is asked of it, is wrong: it is not asked any more. So many others are `left`."""
+
+    endpoint: str
+    why: str
+    left: int
+
+
 class Warned(Struct, frozen=True):
     """One line for people, said once however often its cause occurs."""
 
@@ -60,4 +68,4 @@ class Stopping(Struct, frozen=True):
     draining: int
 
 
-Event = Progress | EndpointPaused | EndpointDown | EndpointBack | Warned | Stopping
+Event = Progress | EndpointPaused | EndpointDown | EndpointBack | EndpointGone | Warned | Stopping

@@ -111,6 +111,18 @@ class Feed:
             self._order += 1
             heapq.heappush(self._waiting, (due, self._order, work))
 
+    def reopen(self, work: Work) -> None:
+        """The unit failed only for its endpoint's sake, and the batch takes that back: it is leased anew and sent to another."""
+        work.on_reopened()
+        self._committer.then(lambda: self._lease_again(work))
+        self._committer.hurry()
+
+    def _lease_again(self, work: Work) -> None:
+        if not self._stopped:
+            self._leasing.append(work)
+            self._committer.batch.leases.append(work.seq)
+            self._committer.hurry()
+
     def on_window(self, limit: int) -> None:
         if limit != self.window:
             self.window = limit

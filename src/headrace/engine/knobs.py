@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -15,28 +16,16 @@ from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
 
 
-class Knobs(Struct, frozen=True):
-    """Limits and names of one run. Durations are seconds; None means: no such limit.
+class Pace(Struct, frozen=True):
+    """How fast one endpoint is asked. None means: no such limit.
 
     With `tuned`, `concurrency` is where the window begins, and it finds its own size within (least, most).
     """
 
-    run: str
-    config: int
-    concurrency: int
+    concurrency: int = 8
     tuned: tuple[int, int] | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    max_attempts: int = 6
-    retry_invalid: int = 1
-    retry_ambiguous: bool = True
-    attempt_timeout: float | str = "auto"
-    max_tokens: int | None = None
-    unit_deadline_s: float = 3600.0
-    run_deadline_s: float | None = None
-    give_up_after_s: float = 1800.0
-    drain_s: float = 30.0
-    finish_reading_s: float = 30.0
 
     @property
     def most_in_flight(self) -> int:
@@ -49,23 +38,47 @@ class Knobs(Struct, frozen=True):
         least, most = self.tuned
         return TuningWindow(self.concurrency, least, most)
 
-    def rates(self) -> Rates:
-        """The limits per minute that the job names, to which a server's own may come."""
-        return Rates(self.requests_per_minute, self.tokens_per_minute, self.max_tokens)
+    def rates(self, longest: int | None) -> Rates:
+        """The limits per minute that the job names, to which a server's own may come. `longest`: answer, in tokens."""
+        return Rates(self.requests_per_minute, self.tokens_per_minute, longest)
+
+
+class Knobs(Struct, frozen=True):
+    """Limits and names of one run. Durations are seconds; None means: no such limit."""
+
+    run: str
+    config: int
+    max_attempts: int = 6
+    retry_invalid: int = 1
+    retry_ambiguous: bool = True
+    attempt_timeout: float | str = "auto"
+    max_tokens: int | None = None
+    unit_deadline_s: float = 3600.0
+    run_deadline_s: float | None = None
+    give_up_after_s: float = 1800.0
+    drain_s: float = 30.0
+    finish_reading_s: float = 30.0
+
+
+class Asked(NamedTuple):
+    """One endpoint of the run and how fast it is asked. `number` is the ledger's number of who answers."""
+
+    endpoint: Endpoint
+    pace: Pace
+    number: int = 1
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The edges that the engine works with. `endpoint_number` is the ledger's number of who answers."""
+    """The edges that the engine works with."""
 
-    endpoint: Endpoint
+    endpoints: Sequence[Asked]
     judge: Judge
     intake: Intake
     ledger: Ledger
     clock: Clock
     offload_ledger: Offload
     offload_intake: Offload
-    endpoint_number: int = 1
     observers: Sequence[Observer] = ()
     rng: random.Random = field(default_factory=random.Random)
 

@@ -3,57 +3,68 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
+from headrace.engine.knobs import Asked
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
-from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.verdict import OVERLOAD, is_server_failure
 from headrace.policy.window import Window
 from headrace.policy.wrong import WrongConfiguration
-from headrace.protocols import Endpoint
 from headrace.values import PERMANENT, Failure, Kind, Reply, Sent, Usage
 
 REFUSED_FOR_S = 60.0
 PROMPT_SHARE = 0.125
 WORK_MEMORY = 50
+TIME_MEMORY = 50
+LONG_AWAY_S = 5.0  # a server that was away so long has been started anew, or has other work now
 
 
 class Lane:
     """State of one endpoint. All times are loop time; nothing here awaits."""
 
-    def __init__(self, endpoint: Endpoint, number: int, window: Window | TuningWindow, rates: Rates, rng: random.Random) -> None:
-        self.endpoint = endpoint
-        self.number = number
-        self.window = window
-        self.rates = rates
+    def __init__(self, asked: Asked, longest: int | None, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
+        """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
+        self.endpoint, pace, self.number = asked
+        self.window = window = pace.window()
+        self.rates = pace.rates(longest)
         self._tuning = window if isinstance(window, TuningWindow) else None
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
         self.pause = Pause()
         self.wrong = WrongConfiguration()
         self.in_flight: dict[int, float] = {}  # unit → start, oldest first
+        self.suspects: dict[int, Work] = {}  # units that failed before the first success, where another endpoint may answer them
+        self.gone: str | None = None  # why it is not asked any more
+        self.pause_told = 0.0  # the end of the pause that people know of
+        self.limit_told = 0  # the window that the feed knows of
         self.sends = 0
+        self.settled = self.retries = 0  # since the last sample
         self.succeeded = False
         self.overloaded_since: float | None = None
         self.refused_since: float | None = None
         self.overload_why = ""
         self.slowest_s = 0.0  # the slowest reply so far
-        self._stopped_s = 0.0
-        self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
+        self.mean_s = 0.0  # of the latest replies
+        self._count_stopped = count_stopped
         self._judged_from = 0  # overload of an earlier send has been judged already
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
         if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
             return False
+        if self.gone is not None:
+            return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
+
+    def is_working(self, now: float) -> bool:
+        """Whether it answers at the moment, as far as is known."""
+        return self.gone is None and not self.breaker.is_down and now >= self.pause.until
 
     def on_sent(self, work: Work, now: float) -> int:
         """Returns the number of this send, which tells what it can say about the window."""
-        if work.first_sent is None:
-            work.on_sent(now, self.stopped_s(now))
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
@@ -78,10 +89,12 @@ class Lane:
     def on_reply(self, send: int, seconds: float, now: float, usage: Usage | None = None) -> None:
         """A well-formed reply."""
         self.slowest_s = max(self.slowest_s, seconds)
+        self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.succeeded else seconds
         if not self.succeeded:
             self.succeeded = True
             self.refused_since = None
             self.wrong.on_success()
+            self.suspects.clear()
         self.overloaded_since = None
         self._clean(send)
         if self._tuning is not None:
@@ -91,7 +104,7 @@ class Lane:
 
     def on_failure(self, work: Work, send: int, failure: Failure, now: float, *, allow_open: bool) -> None:
         """What a failed send says about the endpoint."""
-        self.stopped_s(now)
+        self._count_stopped(now)
         breaker = self.breaker
         if failure.mended:
             breaker.on_no_verdict(now, work.seq)
@@ -112,21 +125,22 @@ class Lane:
         else:
             breaker.on_no_verdict(now, work.seq)
 
-    def stopped_s(self, now: float) -> float:
-        """Seconds so far in which the whole endpoint was paused or held to be down: no unit's deadline runs in them.
+    def stopped_within(self, since: float, now: float) -> float:
+        """Seconds of this span in which it was paused or held to be down, in the state that it has had all the time."""
+        if self.breaker.is_down:
+            return now - since
+        return max(0.0, min(now, self.pause.until) - since)
 
-        Counted up to now under the state as it has been: called before each change of state.
-        """
-        since = self._stopped_until
-        if now > since:
-            if self.breaker.is_down:
-                self._stopped_s += now - since
-            elif self.pause.until > since:
-                self._stopped_s += min(now, self.pause.until) - since
-            self._stopped_until = now
-        return self._stopped_s
+    def next_chance(self, now: float, due: float | None, *, has_supply: bool) -> float | None:
+        """When something can be sent here by the passing of time alone; None: not by that. `due`: when the next retry is."""
+        if self.may_send(now):
+            return due if due is not None and due > now else None
+        change = self._next_change(now)
+        if change is None or has_supply:
+            return change
+        return max(change, due) if due is not None else None
 
-    def next_change(self, now: float) -> float | None:
+    def _next_change(self, now: float) -> float | None:
         """When sending may become possible by the passing of time alone; None: not by that."""
         times = []
         if now < self.pause.until:
@@ -165,7 +179,10 @@ class Lane:
 
     def _alive(self, now: float) -> None:
         if self.breaker.is_down:
-            self.stopped_s(now)
+            self._count_stopped(now)
+            away_s = now - (self.breaker.down_since or now)
+            if away_s >= LONG_AWAY_S and self._tuning is not None:
+                self._tuning.on_return(now, self.sends + 1)
         self.breaker.on_alive()
 
     def _overloaded(self, send: int, failure: Failure, now: float) -> None:

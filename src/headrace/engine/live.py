@@ -8,6 +8,7 @@ from headrace.engine.committer import Committer
 from headrace.engine.feed import Feed
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
+from headrace.engine.lanes import Lanes
 from headrace.engine.reasons import Reasons
 from headrace.engine.settling import Sending, Settled, Settler
 from headrace.engine.tally import Tally
@@ -21,12 +22,12 @@ from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Requ
 
 
 class LiveEngine:
-    """Settles every pending unit against one endpoint. Satisfies `headrace.protocols.Executor`. Used once."""
+    """Settles every pending unit against its endpoints. Satisfies `headrace.protocols.Executor`. Used once."""
 
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lane = Lane(parts.endpoint, parts.endpoint_number, knobs.window(), knobs.rates(), parts.rng)
+        self.lanes = Lanes(parts.endpoints, knobs.max_tokens, parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         self.feed = Feed(
             parts.intake,
@@ -37,7 +38,7 @@ class LiveEngine:
             read_done=start.read_done,
         )
         self.settled_before = start.recorded - start.open_units
-        self._settler = Settler(knobs, parts.judge, self.lane, parts.rng)
+        self._settler = Settler(knobs, parts.judge, self.lanes, parts.rng)
         self._start_ending = start.ending
         self._watch = Watch(self)
         self._reasons = Reasons(self)
@@ -84,7 +85,7 @@ class LiveEngine:
                 watching = tasks.create_task(self._watch.run())
                 if self.knobs.run_deadline_s is not None:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
-                self.feed.on_window(self.lane.window.limit)
+                self.feed.on_window(self.lanes.limit)
                 if (ending := self._start_ending) is not None and ending.reason is not None:
                     patience_s = self.knobs.drain_s if ending.reason == "interrupted" else None
                     self.stop(ending.reason, ending.message or ending.reason, ending.exit_code, reading_s=patience_s)
@@ -135,19 +136,25 @@ class LiveEngine:
 
     def _on_runner_done(self, task: asyncio.Task[None]) -> None:
         first = self._runners.pop(task)
-        if task.cancelled() and first.seq in self.lane.in_flight:
+        if task.cancelled() and first.lane is not None and first.seq in first.lane.in_flight:
             self._release_unsent(first)
 
     def _next(self) -> Work | None:
         now = self._loop.time()
-        lane = self.lane
-        while self._ending is None and lane.may_send(now):
+        lanes = self.lanes
+        while self._ending is None:
+            lane = lanes.free(now, self.open_units - lanes.in_flight if self.feed.read_done else None)
+            if lane is None:
+                return None
             work = self.feed.take(now, prefer_fresh=lane.breaker.is_down)
             if work is None:
                 return None
-            if work.first_sent is not None and work.age_s(now, lane.stopped_s(now)) >= self.knobs.unit_deadline_s:
+            if work.first_sent is None:
+                work.on_sent(now, lanes.stopped_s(now))
+            elif work.age_s(now, lanes.stopped_s(now)) >= self.knobs.unit_deadline_s:
                 self._finish_unsent(work, now)
                 continue
+            work.lane = lane
             # The slot is taken here, before the task that sends has run: nothing else may take it.
             work.send = lane.on_sent(work, now)
             return work
@@ -164,7 +171,7 @@ class LiveEngine:
 
     async def _park(self) -> Work | None:
         """Wait for the next unit; None: there will be none, or enough runners wait already."""
-        if self._ending is not None or self._finished.is_set() or len(self._parked) >= self.lane.window.limit:
+        if self._ending is not None or self._finished.is_set() or len(self._parked) >= self.lanes.limit:
             return None
         handed: asyncio.Future[Work | None] = self._loop.create_future()
         self._parked.append(handed)
@@ -178,7 +185,8 @@ class LiveEngine:
 
     def _release_unsent(self, work: Work) -> None:
         """A slot was taken for the unit, and the runner ended before its next step: it was never sent."""
-        self.lane.on_back(work)
+        assert work.lane is not None
+        work.lane.on_back(work)
         self.committer.batch.released.append(work.seq)
         self.committer.added()
         self._check_end()
@@ -189,15 +197,16 @@ class LiveEngine:
         self._parked.clear()
 
     async def _send(self, work: Work) -> None:
-        lane, loop = self.lane, self._loop
+        lane, loop = work.lane, self._loop
+        assert lane is not None
         started, started_at = loop.time(), self._clock.now()
         key = f"{self.knobs.run}-{work.seq}-{work.ask}"
-        request = Request(work.seq, work.ask, work.payload, key, self._timeout_s(work, started))
+        request = Request(work.seq, work.ask, work.payload, key, self._timeout_s(work, lane, started))
         try:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
             lane.on_back(work)
-            self._record_cut(work, started_at, loop.time() - started)
+            self._record_cut(work, lane, started_at, loop.time() - started)
             if self._ending is None:
                 raise
             self._check_end()
@@ -206,7 +215,7 @@ class LiveEngine:
         now = loop.time()
         if work.reserved is not None or result.limits is not None:
             lane.on_result(work, result, now)
-        sending = Sending(work.send, started_at, round(now - started, 6), now)
+        sending = Sending(lane, work.send, started_at, round(now - started, 6), now)
         if isinstance(result, Reply):
             self._on_reply(work, result, sending)
         else:
@@ -214,65 +223,72 @@ class LiveEngine:
         if self._fed or self._ending is not None:
             self._check_end()
 
-    def _timeout_s(self, work: Work, now: float) -> float:
+    def _timeout_s(self, work: Work, lane: Lane, now: float) -> float:
         """The attempt's limit; a unit that is near its deadline gets what is left."""
-        knobs, lane = self.knobs, self.lane
+        knobs = self.knobs
         if not work.failures and not work.age_before_s and lane.slowest_s * SLOWEST_TIMES <= self._first_timeout_s:
             return self._first_timeout_s
         limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s)
-        return min(limit, max(knobs.unit_deadline_s - work.age_s(now, lane.stopped_s(now)), 1.0))
+        return min(limit, max(knobs.unit_deadline_s - work.age_s(now, self.lanes.stopped_s(now)), 1.0))
 
     # -- settling
 
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
-        lane = self.lane
+        lane = sending.lane
         down_since = lane.breaker.down_since
         lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
         if lane.breaker.down_since != down_since:
-            self._tell_health(down_since, sending.ended)
+            self._tell_health(lane, down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
         if isinstance(settled, Outcome):
             self.committer.batch.outcomes.append(settled)
             self.committer.added()
             self.tally.on_done(reply.usage)
+            lane.settled += 1
         else:
-            self._record(settled, work, sending.ended)
+            self._record(settled, work, sending)
             attempt = settled.outcome.attempt
             if settled.stop is not None and attempt is not None:
-                self.stop(settled.stop.value, f"{lane.endpoint.name}: {attempt.message}", 4)
-        if lane.window.limit != self.feed.window:
-            self.feed.on_window(lane.window.limit)
+                self._reasons.on_useless(lane, settled.stop, attempt.message or "")
+        if lane.window.limit != lane.limit_told:
+            self.on_window(lane)
 
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
-        lane, now = self.lane, sending.ended
+        lane, now = sending.lane, sending.ended
         down_since = lane.breaker.down_since
         lane.on_failure(work, sending.number, failure, now, allow_open=not self.feed.read_done or self.open_units >= 3)
         if lane.breaker.down_since != down_since:
-            self._tell_health(down_since, now)
+            self._tell_health(lane, down_since, now)
         settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
-        self._record(settled, work, now)
-        self.feed.on_window(lane.window.limit)
-        self._reasons.on_failure(work, failure, settled, now)
-        if settled.outcome.state is State.FAILED and failure.sent is Sent.MAYBE and not self.knobs.retry_ambiguous:
-            lane.wrong.forget(work.seq)  # it may have been billed: whatever turns out to be wrong, it is not sent again
+        self._record(settled, work, sending)
+        self.on_window(lane)
+        self._reasons.on_failure(work, failure, settled, sending)
 
-    def _tell_health(self, down_since: float | None, now: float) -> None:
+    def on_window(self, lane: Lane) -> None:
+        """So many are kept ready as may be in flight: a lane's window has changed, or its endpoint is not asked any more."""
+        lane.limit_told = lane.window.limit
+        self.feed.on_window(self.lanes.limit)
+
+    def _tell_health(self, lane: Lane, down_since: float | None, now: float) -> None:
         """The endpoint is held to be down from now on, or no longer. `down_since`: as it was."""
-        breaker, name = self.lane.breaker, self.lane.endpoint.name
+        breaker, name = lane.breaker, lane.endpoint.name
         if breaker.is_down:
             self.tell(EndpointDown(name, breaker.probe_at - now, breaker.why))
         else:
             self.tell(EndpointBack(name, now - (down_since or now)))
 
-    def _record(self, settled: Settled, work: Work, now: float) -> None:
-        outcome = settled.outcome
+    def _record(self, settled: Settled, work: Work, sending: Sending) -> None:
+        outcome, lane, now = settled.outcome, sending.lane, sending.ended
         self.committer.batch.outcomes.append(outcome)
         self.committer.added()
         self.tally.on_outcome(outcome)
         if outcome.attempt is not None:
             self.tally.on_usage(outcome.attempt.usage)
-        if settled.retry_after_s is not None:
+        if settled.retry_after_s is None:
+            lane.settled += 1
+        else:
             self.tally.retries += 1
+            lane.retries += 1
             self.feed.retry_at(now + settled.retry_after_s, work)
             if settled.retry_after_s == 0.0:
                 self.committer.hurry()
@@ -286,12 +302,12 @@ class LiveEngine:
         if self._fed:
             self._check_end()
 
-    def _record_cut(self, work: Work, started_at: float, seconds: float) -> None:
+    def _record_cut(self, work: Work, lane: Lane, started_at: float, seconds: float) -> None:
         """In flight when the run was stopped at once: possibly billed, like a lease that a crash leaves open."""
         again = self.knobs.retry_ambiguous
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self.knobs.config,
-            endpoint=self.lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
+            endpoint=lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
             origin=Origin.LOST,
         )  # fmt: skip
         outcome = Outcome(
@@ -324,7 +340,7 @@ class LiveEngine:
         self._release_parked()
         self.committer.batch.released.extend(self.feed.stop(now + (reading_s or self.knobs.finish_reading_s)))
         self.committer.added()
-        self.tell(Stopping(reason, message, len(self.lane.in_flight)))
+        self.tell(Stopping(reason, message, self.lanes.in_flight))
         self._timers.append(self._loop.call_at(now + self.knobs.drain_s, self._cut))
         self._check_end()
 
@@ -355,7 +371,7 @@ class LiveEngine:
         self._check_end()
 
     def _check_end(self) -> None:
-        if self._finished.is_set() or not self._fed or self.lane.in_flight:
+        if self._finished.is_set() or not self._fed or self.lanes.in_flight:
             return
         starved = not self.feed.has_supply and not self.feed.waiting and self.committer.idle
         if starved and self._input_error is None and self._ending is None and self.open_units > 0:
@@ -381,8 +397,8 @@ class LiveEngine:
         if self._ending is not None:
             return
         now = self._loop.time()
-        when = self._next_chance(now)
-        if self.lane.breaker.is_down or self.lane.overloaded_since is not None:
+        when = self.lanes.next_chance(now, self.feed.next_due, has_supply=self.feed.has_supply)
+        if self.lanes.in_trouble:
             give_up = now + self._reasons.patience_s(now)
             when = give_up if when is None else min(when, give_up)
         if when is None:
@@ -393,16 +409,6 @@ class LiveEngine:
             self._alarm.cancel()
         # uvloop's handles cannot tell their time, so it is kept beside them.
         self._alarm, self._alarm_at = self._loop.call_at(when, self._on_alarm), when
-
-    def _next_chance(self, now: float) -> float | None:
-        """When something can be sent by the passing of time alone. What comes back by itself needs no alarm."""
-        due = self.feed.next_due
-        if self.lane.may_send(now):
-            return due if due is not None and due > now else None
-        change = self.lane.next_change(now)
-        if change is None or self.feed.has_supply:
-            return change
-        return max(change, due) if due is not None else None
 
     def _on_alarm(self) -> None:
         self._alarm = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headrace.engine.knobs import Knobs
 from headrace.engine.lane import Lane
+from headrace.engine.lanes import Lanes
 from headrace.engine.work import Work
 from headrace.policy.backoff import backoff_s
 from headrace.policy.verdict import OVERLOAD, Action, Standing, decide
@@ -18,6 +19,7 @@ from headrace.values import Answer, Attempt, Failure, Kind, Outcome, Reply, Sent
 class Sending(Struct, frozen=True, gc=False):
     """One send that came back. `number` counts the lane's sends, `started_at` is wall time, `ended` loop time."""
 
+    lane: Lane
     number: int
     started_at: float
     seconds: float
@@ -25,7 +27,7 @@ class Sending(Struct, frozen=True, gc=False):
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """`retry_after_s` is set where the unit goes on; `stop` where the run cannot."""
+    """`retry_after_s` is set where the unit goes on; `stop` where its endpoint cannot."""
 
     outcome: Outcome
     retry_after_s: float | None = None
@@ -38,10 +40,10 @@ _STATES = {Action.FAIL: State.FAILED, Action.QUARANTINE: State.QUARANTINED, Acti
 class Settler:
     """Applies `policy.verdict` to results."""
 
-    def __init__(self, knobs: Knobs, judge: Judge, lane: Lane, rng: random.Random) -> None:
+    def __init__(self, knobs: Knobs, judge: Judge, lanes: Lanes, rng: random.Random) -> None:
         self._knobs = knobs
         self._judge = judge
-        self._lane = lane
+        self._lanes = lanes
         self._rng = rng
 
     def judge(self, work: Work, reply: Reply, sending: Sending, *, stopping: bool) -> Outcome | Settled:
@@ -62,7 +64,7 @@ class Settler:
     def _done(self, work: Work, answer: Answer, reply: Reply, sending: Sending) -> Outcome:
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=sending.started_at, seconds=sending.seconds, config=self._knobs.config,
-            endpoint=self._lane.number, reply=reply, usage=reply.usage,
+            endpoint=sending.lane.number, reply=reply, usage=reply.usage,
         )  # fmt: skip
         return Outcome(
             unit=work.seq, state=State.DONE, attempt=attempt, answer=answer, ask=work.ask, spent=work.spent + 1,
@@ -71,7 +73,7 @@ class Settler:
 
     def fail(self, work: Work, failure: Failure, reply: Reply | None, sending: Sending, *, stopping: bool) -> Settled:
         now = sending.ended
-        knobs, lane = self._knobs, self._lane
+        knobs, lane = self._knobs, sending.lane
         excused = lane.breaker.is_down or now < lane.pause.until or (failure.refused and not lane.succeeded)
         verdict = decide(
             failure,
@@ -86,7 +88,10 @@ class Settler:
         if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO:
             work.timeouts += 1
         age = self._age_s(work, now)
+        has_others = self._lanes.has_others(lane)
         state, error, delay = _STATES.get(verdict.action, State.LEASED), None, None
+        if verdict.action is Action.STOP and has_others:
+            state = State.LEASED
         if state in {State.FAILED, State.QUARANTINED}:
             error = f"{verdict.kind}: {failure.message}"
         elif state is State.LEASED:
@@ -94,6 +99,8 @@ class Settler:
                 state, error = State.FAILED, self._deadline_error(age)
             else:
                 delay = self._go_on(work, verdict.action, failure, reply)
+                if verdict.action is Action.RETRY and failure.kind in OVERLOAD and not has_others:
+                    delay = max(delay, failure.wait_s or 0.0)
         if stopping and state is State.LEASED:
             state, delay = State.PENDING, None
         outcome = Outcome(unit=work.seq, state=state, attempt=attempt, error=error, ask=work.ask, spent=work.spent, age_s=age)
@@ -101,20 +108,17 @@ class Settler:
 
     def _go_on(self, work: Work, action: Action, failure: Failure, reply: Reply | None) -> float:
         """Make the unit ready for its next send; returns the seconds until then."""
-        if action is Action.AGAIN:
+        if action in {Action.AGAIN, Action.STOP}:
             return 0.0
         if action is Action.REASK:
             assert reply is not None
             work.on_reask(self._judge.reask(work.base, reply, failure))
             return 0.0
         work.failures += 1
-        delay = backoff_s(work.failures, self._rng)
-        if failure.kind in OVERLOAD and failure.wait_s is not None:
-            delay = max(delay, failure.wait_s)
-        return delay
+        return backoff_s(work.failures, self._rng)
 
     def _age_s(self, work: Work, now: float) -> float:
-        return work.age_s(now, self._lane.stopped_s(now))
+        return work.age_s(now, self._lanes.stopped_s(now))
 
     def _deadline_error(self, age: float) -> str:
         return f"{Kind.DEADLINE}: not settled {age:.0f} s after its first send (limits.unit_deadline)"

@@ -32,6 +32,11 @@ class Tally:
         if usage is not None:
             self.on_usage(usage)
 
+    def on_reopened(self) -> None:
+        """A unit that had failed goes on with another endpoint."""
+        self.by_state[State.FAILED] -= 1
+        self.settled -= 1
+
     def on_intaken(self, intaken: Intaken) -> None:
         self.rejected += intaken.rejected
         for outcome in intaken.outcomes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from headrace.engine.lane import Lane
 from headrace.events import Progress
 from headrace.values import Sample, State
 
@@ -17,12 +20,10 @@ _GRAIN_S = 0.01  # a timer may come a little early
 
 
 class Watch:
-    """Reads the engine's state and changes nothing in it but the sampled rate."""
+    """Reads the engine's state and changes nothing in it but what belongs to the samples."""
 
     def __init__(self, engine: LiveEngine) -> None:
         self._engine = engine
-        self._settled = 0
-        self._retries = 0
 
     async def run(self) -> None:
         """Until cancelled. Measures how late it wakes: that is the event loop's own lag."""
@@ -48,23 +49,24 @@ class Watch:
 
     def _sample(self, now: float, lag_s: float) -> None:
         engine = self._engine
-        tally, lane = engine.tally, engine.lane
+        tally = engine.tally
         tally.mark(now)
         if tally.seconds > 1:
             engine.feed.rate = tally.per_second(now, 5.0)
-        sample = Sample(
-            at=engine.wall_now(), endpoint=lane.number, window=lane.window.limit, in_flight=len(lane.in_flight),
-            settled=tally.settled - self._settled, retries=tally.retries - self._retries, bound_by=self._bound_by(now),
-            paused=now < lane.pause.until or lane.breaker.is_down, lag_s=lag_s,
-        )  # fmt: skip
-        self._settled, self._retries = tally.settled, tally.retries
-        engine.committer.batch.samples.append(sample)
+        at = engine.wall_now()  # the same for all lanes: what stands at one time is added up
+        for lane in engine.lanes.left:
+            sample = Sample(
+                at=at, endpoint=lane.number, window=lane.window.limit, in_flight=len(lane.in_flight),
+                settled=lane.settled, retries=lane.retries, bound_by=self._bound_by(lane, now),
+                paused=not lane.is_working(now), lag_s=lag_s,
+            )  # fmt: skip
+            lane.settled = lane.retries = 0
+            engine.committer.batch.samples.append(sample)
         engine.committer.added()
 
-    def _bound_by(self, now: float) -> str | None:
-        """What keeps the run from going faster, now."""
+    def _bound_by(self, lane: Lane, now: float) -> str | None:
+        """What keeps this endpoint from being asked for more, now."""
         engine = self._engine
-        lane = engine.lane
         if engine.is_stopping:
             return None
         if now < lane.pause.until:
@@ -79,18 +81,28 @@ class Watch:
 
     def _progress(self, now: float) -> Progress:
         engine = self._engine
-        tally, lane = engine.tally, engine.lane
-        oldest = next(iter(lane.in_flight.values()), now)
-        paused_for, why = None, None
-        if now < lane.pause.until:
-            paused_for, why = lane.pause.until - now, lane.pause.why
-        elif lane.breaker.is_down:
-            paused_for, why = max(0.0, lane.breaker.probe_at - now), lane.breaker.why
+        tally, lanes = engine.tally, engine.lanes.left
+        in_flight = [started for lane in engine.lanes.all for started in islice(lane.in_flight.values(), 1)]
+        widest = max(lanes, key=lambda lane: lane.window.limit, default=None)
+        paused_for, why = self._stands_still(lanes, now)
         return Progress(
             total=engine.feed.total + tally.rejected, done=tally.by_state[State.DONE] + engine.settled_before,
             failed=tally.by_state[State.FAILED], quarantined=tally.by_state[State.QUARANTINED], rejected=tally.rejected,
-            reading=not engine.feed.read_done, in_flight=len(lane.in_flight), window=lane.window.limit,
+            reading=not engine.feed.read_done, in_flight=engine.lanes.in_flight, window=engine.lanes.limit,
             retries=tally.retries, prompt_tokens=tally.prompt_tokens, completion_tokens=tally.completion_tokens,
-            units_per_second=tally.per_second(now), oldest_in_flight_s=now - oldest, waiting=engine.feed.waiting,
-            bound_by=self._bound_by(now), paused_for_s=paused_for, paused_why=why,
+            units_per_second=tally.per_second(now), oldest_in_flight_s=now - min(in_flight, default=now),
+            waiting=engine.feed.waiting, bound_by=None if widest is None else self._bound_by(widest, now),
+            paused_for_s=paused_for, paused_why=why,
         )  # fmt: skip
+
+    @staticmethod
+    def _stands_still(lanes: Sequence[Lane], now: float) -> tuple[float | None, str | None]:
+        """For how long, and why, where no endpoint is asked at the moment."""
+        if not lanes or any(lane.is_working(now) for lane in lanes):
+            return None, None
+        ends = [
+            (lane.pause.until - now, lane.pause.why) if now < lane.pause.until
+            else (max(0.0, lane.breaker.probe_at - now), lane.breaker.why)
+            for lane in lanes
+        ]  # fmt: skip
+        return min(ends)

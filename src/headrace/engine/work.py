@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.values import Unit
+
+if TYPE_CHECKING:
+    from headrace.engine.lane import Lane
 
 
 class Work:
@@ -14,6 +19,7 @@ class Work:
         "base",
         "failures",
         "first_sent",
+        "lane",
         "paused_before_s",
         "payload",
         "reserved",
@@ -36,18 +42,27 @@ class Work:
         self.send = 0  # the lane's number of its latest send
         self.age_before_s = unit.age_s
         self.first_sent: float | None = None
+        self.lane: Lane | None = None  # of its latest send
         self.paused_before_s = 0.0
 
     def on_sent(self, now: float, paused_s: float) -> None:
-        if self.first_sent is None:
-            self.first_sent = now
-            self.paused_before_s = paused_s
+        """It is sent for the first time in this process."""
+        self.first_sent = now
+        self.paused_before_s = paused_s
 
     def age_s(self, now: float, paused_s: float) -> float:
         """Seconds since the first send, without endpoint-wide pauses and without times when no process ran."""
         if self.first_sent is None:
             return self.age_before_s
         return self.age_before_s + max(0.0, now - self.first_sent - (paused_s - self.paused_before_s))
+
+    def on_reopened(self) -> None:
+        """It failed only because an endpoint's configuration was wrong: it begins anew."""
+        self.payload = self.base
+        self.first_sent = None
+        self.age_before_s = 0.0
+        self.ask = 0
+        self.spent = self.failures = self.timeouts = 0
 
     def on_reask(self, payload: bytes) -> None:
         self.payload = payload

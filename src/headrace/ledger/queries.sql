@@ -61,8 +61,8 @@ INSERT INTO endpoint (identity, name) VALUES (?, ?) ON CONFLICT (identity) DO UP
 -- get_endpoint: the number of who answers
 SELECT id FROM endpoint WHERE identity = ?;
 
--- other_answerers: who but this one gave accepted answers
-SELECT identity FROM endpoint WHERE id != ? AND EXISTS
+-- answerers: who gave accepted answers
+SELECT identity FROM endpoint WHERE EXISTS
     (SELECT 1 FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.state = 2 AND attempt.endpoint = endpoint.id);
 
 -- pending: units to be sent, with the place of the record that they are rendered from
@@ -144,10 +144,11 @@ FROM attempt WHERE id BETWEEN ? AND ? AND NOT (kind IS NULL AND origin = 0) GROU
 SELECT group_concat(unit), group_concat(ask) FROM attempt WHERE id BETWEEN ? AND ? AND origin = 0;
 
 -- samples: concurrency over time
-SELECT sum(in_flight), count(*), max(in_flight), max(lag) FROM sample;
+SELECT sum(n), count(*), max(n), max(lag) FROM (SELECT sum(in_flight) AS n, max(lag) AS lag FROM sample GROUP BY at);
 
 -- last_sample: where it stands
-SELECT at, window, in_flight, bound_by, paused FROM sample ORDER BY rowid DESC LIMIT 1;
+SELECT at, sum(window), sum(in_flight), bound_by, paused FROM sample
+WHERE at = (SELECT at FROM sample ORDER BY rowid DESC LIMIT 1) GROUP BY at;
 
 -- bounds: what bound the run, in seconds
 SELECT bound_by, count(*) FROM sample GROUP BY bound_by ORDER BY 2 DESC;

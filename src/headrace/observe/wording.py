@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.events import EndpointBack, EndpointDown, EndpointPaused, Event, Progress, Stopping, Warned
+from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Progress, Stopping, Warned
 from headrace.observe.text import printable
 
 _LINE = 400
@@ -19,6 +19,8 @@ def said(event: Event) -> str | None:
             line = f"{endpoint} is held to be down, next try in {duration(seconds)}: {_without(endpoint, why)}"
         case EndpointBack(endpoint, down_s):
             line = f"{endpoint} is back after {duration(down_s)}"
+        case EndpointGone(endpoint, why, left):
+            line = f"{endpoint} is not asked any more, {left:,} left: {_without(endpoint, why)}"
         case Stopping(reason, message, draining):
             again = " (Ctrl-C again stops at once)" if reason == "interrupted" and draining else ""
             line = f"stopping: {message}" + (f"; waiting for {draining:,} in flight{again}" if draining else "")

@@ -74,7 +74,7 @@ class TuningWindow:
     def __init__(self, start: int, least: int = 1, most: int = AUTO_MOST) -> None:
         self.least = least
         self.ceiling = most
-        self.limit = min(max(start, least), most)
+        self.limit = self._start = min(max(start, least), most)
         self.stage = Stage.RAMP
         self._held = self.limit  # the best window known
         self._held_evidence: Evidence | None = None  # what it delivers
@@ -147,6 +147,12 @@ class TuningWindow:
         self._is_capped = True
         self._episode = (next_send, self.limit)
         return self._settle(self.limit // 2, "overload_halves", next_send)
+
+    def on_return(self, now: float, next_send: int) -> Move | None:
+        """The server was away for long: what was known of it need not hold. Ramp anew from where the run began."""
+        move = self._settle(min(self.limit, self._start), "returned", next_send)
+        self.stage, self._climb, self._climbed = Stage.RAMP, Climb(now, self.limit), None
+        return move
 
     # -- what follows
 

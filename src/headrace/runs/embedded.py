@@ -131,9 +131,9 @@ class _Relay:
         await self._transport.close()
 
 
-async def open_embedded(job: Job, forms: SchemaForms, environ: Mapping[str, str]) -> EmbeddedEndpoint:
-    """Find the weights, start their server, and wait until it answers. Raises SpecError."""
-    chosen = job.spec.endpoint[0]
+async def open_embedded(job: Job, index: int, forms: SchemaForms, environ: Mapping[str, str]) -> EmbeddedEndpoint:
+    """The endpoint number `index` of the job: its weights are found, their server runs and answers. Raises SpecError."""
+    chosen = job.spec.endpoint[index]
     insist_on_llama_cpp()
     weights = find_weights(environ, chosen=_chosen(job), name=job.spec.model.name)
     loaded = state_of(weights.path)

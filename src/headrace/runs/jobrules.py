@@ -35,7 +35,7 @@ def check_rules(spec: JobSpec, base: Path) -> None:
     _check_input(spec)
     _check_prompt(spec)
     _check_answer(spec)
-    _check_endpoint(spec)
+    _check_endpoints(spec)
     _check_output(spec, base)
 
 
@@ -47,31 +47,30 @@ def _not_yet(key: str, form: str = "", instead: str = "") -> NotYetError:
 
 def _refuse_unserved(spec: JobSpec) -> None:
     for key in words.NOT_YET:
-        value, default = _value_and_default(spec, key)
-        if value != default and value not in _SERVED.get(key, ()):
+        values, default = _values_and_default(spec, key)
+        if any(value != default and value not in _SERVED.get(key, ()) for value in values):
             raise _not_yet(key)
     if spec.slice.truncate is not None and words.amount(spec.slice.truncate)[0] == "tokens":
         raise NotYetError(
             "`slice.truncate` in tokens is not served by this release; give chars", key="slice.truncate", allowed="2000 chars"
         )
-    if len(spec.endpoint) > 1:
-        raise NotYetError("more than one `endpoint` is not served by this release", key="endpoint", allowed="one endpoint")
     if spec.model.route in {"responses", "embeddings"}:
         raise NotYetError(
             f'`model.route` = "{spec.model.route}" is not served by this release', key="model.route", allowed="chat, completions"
         )
 
 
-def _value_and_default(spec: JobSpec, key: str) -> tuple[Any, Any]:
+def _values_and_default(spec: JobSpec, key: str) -> tuple[list[Any], Any]:
+    """What the job says for a key, of each endpoint where it is one of theirs."""
     section, _, name = key.partition(".")
     part: Any = getattr(spec, section)
-    if isinstance(part, list):
-        part = part[0]
     if not name:
-        return part, type(spec).model_fields[section].default
-    model: type[BaseModel] = type(part)
+        return [part], type(spec).model_fields[section].default
+    parts = part if isinstance(part, list) else [part]
+    model: type[BaseModel] = type(parts[0])
     attribute = next(at for at, field in model.model_fields.items() if name in {at, field.alias})
-    return getattr(part, attribute), model.model_fields[attribute].get_default(call_default_factory=True)
+    values = [getattr(one, attribute) for one in parts]
+    return values, model.model_fields[attribute].get_default(call_default_factory=True)
 
 
 def _check_input(spec: JobSpec) -> None:
@@ -155,8 +154,22 @@ def _check_answer(spec: JobSpec) -> None:
         )
 
 
-def _check_endpoint(spec: JobSpec) -> None:
-    endpoint = spec.endpoint[0]
+def _check_endpoints(spec: JobSpec) -> None:
+    local = [endpoint for endpoint in spec.endpoint if endpoint.url == "local"]
+    if len(local) > 1:
+        raise SpecError(
+            'endpoint.url: found "local" more than once; one embedded model uses all processor cores',
+            key="endpoint.url", found='"local" more than once', allowed='"local" once',
+        )  # fmt: skip
+    if spec.model.weights is not None and not local:
+        raise SpecError(
+            'model.weights: needs endpoint.url = "local"; another server loads its own', key="model.weights", allowed="nothing"
+        )
+    for endpoint in spec.endpoint:
+        _check_endpoint(endpoint)
+
+
+def _check_endpoint(endpoint: EndpointSpec) -> None:
     tuned = endpoint.concurrency
     if isinstance(tuned, ConcurrencySpec) and not tuned.min <= tuned.start <= tuned.max:
         raise SpecError(
@@ -168,10 +181,6 @@ def _check_endpoint(spec: JobSpec) -> None:
     if endpoint.url == "local":
         _check_local(endpoint)
         return
-    if spec.model.weights is not None:
-        raise SpecError(
-            'model.weights: needs endpoint.url = "local"; another server loads its own', key="model.weights", allowed="nothing"
-        )
     try:
         parts = urlsplit(endpoint.url)
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)

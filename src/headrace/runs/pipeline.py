@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from headrace import __version__
 from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
-from headrace.engine.knobs import Ending, Knobs, Parts, Start
+from headrace.engine.knobs import Asked, Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
 from headrace.errors import DiskError, HeadraceError, InputError, LedgerError
@@ -24,21 +23,21 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
-from headrace.policy.tuning import AUTO_MOST, AUTO_START
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
+from headrace.runs.answerers import Answerers
 from headrace.runs.calibration import CalibrationIntake, reopen
 from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
+from headrace.runs.pacing import knobs_of
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.status import status
-from headrace.runs.stores import AnyEndpoint, named_run, open_endpoint_of, open_reuse, open_stores, other_weights, slots_of
+from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
-from headrace.spec import ConcurrencySpec, JobSpec
 
 
 class RunOptions(Struct, frozen=True):
@@ -96,12 +95,12 @@ def _folder(job: Job, root: Path, choice: Choice) -> RunFolder:
     return folder
 
 
-class Asked(NamedTuple):
-    """Whom a run asks, by which limits, and where it keeps what comes. `number` is the ledger's of the endpoint."""
+class Means(NamedTuple):
+    """Whom a run asks, by which limits, and where it keeps what comes."""
 
     ledger: SqliteLedger
-    endpoint: AnyEndpoint
-    number: int
+    answerers: Answerers
+    asked: list[Asked]
     knobs: Knobs
 
 
@@ -147,14 +146,15 @@ class Run:
         self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource | None, options: RunOptions
     ) -> Ending:
         spec = self.job.spec
-        endpoint = await open_endpoint_of(self.job, self.making.judge)
+        answerers = Answerers()
         try:
-            number = ledger.add_endpoint(endpoint.identity, endpoint.name)
-            self.warn(other_weights(self.folder, endpoint, number))
-            ledger.recover(number, self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
-            reuse = open_reuse(options.reuse, self.job, self.folder, endpoint.identity, (config, number))
-            asked = Asked(ledger, endpoint, number, knobs_of(spec, self.folder.id, config, slots_of(endpoint)))
-            so_far = await self._prepare_scores(asked, reuse) if spec.answer.method == "score" else Ending()
+            await answerers.open(self.job, self.making.judge)
+            answerers.enter(ledger)
+            self.warn(answerers.other_weights(self.folder))
+            ledger.recover(answerers.numbers[0], self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
+            reuse = open_reuse(options.reuse, self.job, self.folder, config, answerers.by_identity)
+            means = Means(ledger, answerers, answerers.asked(self.job), knobs_of(spec, self.folder.id, config))
+            so_far = await self._prepare_scores(means, reuse) if spec.answer.method == "score" else Ending()
             if so_far.reason is not None and reuse is not None:
                 return so_far  # what is taken over while the input is read would be judged without calibration, for good
             _, next_unit = ledger.next_numbers()
@@ -162,7 +162,7 @@ class Run:
             try:
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
                 start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done, ending=so_far)
-                ending = await self._drive(asked, intake, self.making.judge, start, self.observers)
+                ending = await self._drive(means, intake, self.making.judge, start, self.observers)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
@@ -171,12 +171,12 @@ class Run:
             finally:
                 stores.close()
         finally:
-            await endpoint.close()
+            await answerers.close()
 
-    async def _prepare_scores(self, asked: Asked, reuse: Reuse | None) -> Ending:
+    async def _prepare_scores(self, means: Means, reuse: Reuse | None) -> Ending:
         """Learn which tokens begin the labels and, with `calibrate`, what the prompt without content prefers."""
         answer = self.job.spec.answer
-        beginnings, signalled = await unless_signalled(asked.endpoint.ask_beginnings(answer.labels or ()))
+        beginnings, signalled = await unless_signalled(means.answerers.ask_beginnings(answer.labels or ()))
         if signalled is not None:
             return Ending("interrupted", "interrupted", signalled)
         scorer = scorer_of(self.job.spec, beginnings)
@@ -186,31 +186,31 @@ class Run:
         reader = LedgerReader(self.folder.ledger)
         try:
             judge = ContentFreeJudge()
-            _, next_unit = asked.ledger.next_numbers()
+            _, next_unit = means.ledger.next_numbers()
             intake = CalibrationIntake(self.making, reader, next_unit, reuse=reuse, judge=judge)
             if not intake.is_done:
                 start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
-                ending = await self._drive(asked, intake, judge, start, list(map(_without_progress, self.observers)))
+                ending = await self._drive(means, intake, judge, start, list(map(_without_progress, self.observers)))
                 if ending.reason is not None:
                     return ending
             prior = intake.prior(scorer)
             if prior.values is None:
-                why = f"the prompt without content, which answer.calibrate needs, came to nothing: {reopen(asked.ledger, reader)}"
-                return Ending("misconfigured", f"{asked.endpoint.name}: {why}", 4)
+                why = f"the prompt without content, which answer.calibrate needs, came to nothing: {reopen(means.ledger, reader)}"
+                return Ending("misconfigured", f"{means.asked[0].endpoint.name}: {why}", 4)
             self.warn(prior.warning)
             self.making = replace(self.making, judge=ScoreJudge(scorer, prior.values))
             return Ending()
         finally:
             reader.close()
 
-    async def _drive(self, asked: Asked, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
+    async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
         parts = Parts(
-            endpoint=asked.endpoint, judge=judge, intake=intake, ledger=asked.ledger, clock=self.clock,
-            offload_ledger=writing, offload_intake=reading, endpoint_number=asked.number, observers=observers,
+            endpoints=means.asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
+            offload_ledger=writing, offload_intake=reading, observers=observers,
         )  # fmt: skip
-        engine = LiveEngine(self._what_is_left(asked.knobs), parts, start)
+        engine = LiveEngine(self._what_is_left(means.knobs), parts, start)
         try:
             with handled(engine.interrupt):
                 return await engine.run()
@@ -343,35 +343,3 @@ def _without_progress(observer: Observer) -> Observer:
             observer(event)
 
     return observe
-
-
-def knobs_of(spec: JobSpec, run: str, config: int, slots: int | None = None) -> Knobs:
-    """What the engine is told, out of a job. `slots`: what the endpoint is known to work on at once."""
-    limits, endpoint = spec.limits, spec.endpoint[0]
-    start, tuned = _window_of(endpoint.concurrency, slots)
-    generates = spec.answer.method == "generate"
-    return Knobs(
-        run=run, config=config, concurrency=start, tuned=tuned, requests_per_minute=endpoint.requests_per_minute,
-        tokens_per_minute=endpoint.tokens_per_minute, max_attempts=limits.max_attempts,
-        retry_invalid=spec.answer.retry_invalid if generates else 0,
-        retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,
-        max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
-        run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
-    )  # fmt: skip
-
-
-def _window_of(concurrency: str | int | ConcurrencySpec, slots: int | None) -> tuple[int, tuple[int, int] | None]:
-    """Where the window begins, and within which bounds it finds its own size; None: it does not."""
-    if isinstance(concurrency, int):
-        return concurrency, None
-    if isinstance(concurrency, ConcurrencySpec):
-        return concurrency.start, (concurrency.min, concurrency.max)
-    if slots:
-        return slots, None  # the server has said how many it works on at once
-    return AUTO_START, (1, max(AUTO_START, min(AUTO_MOST, _most_connections())))
-
-
-def _most_connections() -> int:
-    """What the limit on open files leaves for connections: a window that finds its own size must not run into it."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (soft if soft != resource.RLIM_INFINITY else AUTO_MOST * 2) // 2

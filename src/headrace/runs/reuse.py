@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,14 @@ class Reuse:
     """The accepted and judged replies of one other run.
 
     Holds 16 bytes a unit in memory: prefixes sorted for searching, and their sequence numbers. A hit is verified against
-    the full hash. An answer is taken over where the same endpoint gave it and it is accepted under the new `[answer]`; one
-    that was cut at max_tokens only where `max_tokens` is the same.
+    the full hash. An answer is taken over where one of `answerers` (identity → the ledger's number) gave it and it is accepted
+    under the new `[answer]`; one that was cut at max_tokens only where `max_tokens` is the same.
     """
 
-    def __init__(self, ledger: Path, identity: str, config: int, endpoint: int, *, max_tokens: int | None) -> None:
+    def __init__(self, ledger: Path, answerers: Mapping[str, int], config: int, *, max_tokens: int | None) -> None:
         self._reader = LedgerReader(ledger)
-        self._identity = identity
         self._config = config
-        self._endpoint = endpoint
+        self._answerers = answerers
         self._max_tokens = {
             stored.number: stored.content["model"].get("max_tokens") == max_tokens for stored in self._reader.configs()
         }
@@ -58,7 +57,10 @@ class Reuse:
 
     def _take(self, unit: Unit, seq: int, judge: Judge) -> Outcome | None:
         row = self._reader.one("reusable", (seq,))
-        if row is None or row[1] != unit.hash or row[13] != self._identity:
+        if row is None or row[1] != unit.hash:
+            return None
+        endpoint = self._answerers.get(row[13])
+        if endpoint is None:
             return None
         reply = _reply(row)
         if reply.finish in _CUT and reply.likeliest is None and not self._max_tokens.get(row[14], False):
@@ -67,7 +69,7 @@ class Reuse:
         if not isinstance(answer, Answer):
             return None
         attempt = Attempt(
-            unit=unit.seq, ask=0, started_at=row[12], seconds=row[11], config=self._config, endpoint=self._endpoint,
+            unit=unit.seq, ask=0, started_at=row[12], seconds=row[11], config=self._config, endpoint=endpoint,
             reply=reply, usage=reply.usage, origin=Origin.REUSED,
         )  # fmt: skip
         return Outcome(unit=unit.seq, state=State.DONE, attempt=attempt, answer=answer)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from headrace.engine.knobs import Ending, Knobs, Parts, Start
+from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import LedgerError
 from headrace.protocols import Endpoint, Judge, Observer
@@ -20,6 +20,7 @@ from headrace.testing.virtual_loop import run_virtual
 from headrace.values import Answer, Failure, Intaken, Item, Kind, Reply, State, Unit
 
 T = TypeVar("T")
+EIGHT = Pace(8)  # in flight at once, where a life says nothing else
 
 
 class Crash(SystemExit):
@@ -121,12 +122,14 @@ class Life:
     """One job over all its processes. `ledger` and `endpoint` outlive each of them.
 
     `step` runs one process to its end or its crash: `crash_at` counts ledger steps, `kill_at_s` is virtual time, and
-    `interrupt_at_s` lists the times of Ctrl-C. After a crash everything in flight is gone, as after kill -9.
+    `interrupt_at_s` lists the times of Ctrl-C. After a crash everything in flight is gone, as after kill -9. Several endpoints
+    are given as a list, with one pace for all or one for each.
     """
 
     texts: Sequence[str]
     endpoint: Any
-    knobs: Knobs = field(default_factory=lambda: Knobs(run="life", config=1, concurrency=8))
+    knobs: Knobs = field(default_factory=lambda: Knobs(run="life", config=1))
+    pace: Pace | Sequence[Pace] = EIGHT
     judge: Judge = field(default_factory=ContentJudge)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     observers: Sequence[Observer] = ()
@@ -163,9 +166,8 @@ class Life:
 
     async def _process(self, seed: int, kill_at_s: float | None, interrupt_at_s: Sequence[float]) -> Ending:
         rng = random.Random(seed)
-        endpoint: Endpoint = self.endpoint() if callable(self.endpoint) else self.endpoint
         parts = Parts(
-            endpoint=endpoint, judge=self.judge, intake=TextsIntake(self.texts, self.ledger), ledger=self.ledger,
+            endpoints=self._asked(), judge=self.judge, intake=TextsIntake(self.texts, self.ledger), ledger=self.ledger,
             clock=VirtualClock(), offload_ledger=VirtualOffload(rng), offload_intake=VirtualOffload(rng), rng=rng,
             observers=self.observers,
         )  # fmt: skip
@@ -178,6 +180,12 @@ class Life:
         if kill_at_s is not None:
             loop.call_later(kill_at_s, self._die)
         return await engine.run()
+
+    def _asked(self) -> list[Asked]:
+        made = self.endpoint() if callable(self.endpoint) else self.endpoint
+        endpoints: list[Endpoint] = made if isinstance(made, list) else [made]
+        paces = [self.pace] * len(endpoints) if isinstance(self.pace, Pace) else self.pace
+        return [Asked(endpoint, pace, n) for n, (endpoint, pace) in enumerate(zip(endpoints, paces, strict=True), 1)]
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headrace.engine.knobs import Knobs
+from headrace.engine.knobs import Knobs, Pace
 from headrace.protocols import Batch
 from headrace.testing import NEVER, FakeEndpoint, Laws, by_unit, fails_first
 from headrace.testing.life import Life
@@ -17,7 +17,7 @@ SERVER_ERROR = Failure(Kind.SERVER_ERROR, "boom", status=500)
 
 
 def knobs(**more: object) -> Knobs:
-    return Knobs(**{"run": "life", "config": 1, "concurrency": 8, **more})  # type: ignore[arg-type]
+    return Knobs(**{"run": "life", "config": 1, **more})  # type: ignore[arg-type]
 
 
 def texts(count: int) -> list[str]:
@@ -68,7 +68,7 @@ def test_rtl_14_a_unit_that_fails_four_times_is_done_at_the_fifth_attempt() -> N
 def test_rtl_02_a_limited_endpoint_pauses_for_all_and_spends_no_attempt() -> None:
     limited = Failure(Kind.RATE_LIMITED, "slow down", status=429, wait_s=1.0)
     endpoint = FakeEndpoint(Laws(latency_ms=20), outages=[(0.0, 3.0, limited)])
-    life = Life(texts(200), endpoint, knobs=knobs(concurrency=20, max_attempts=3))
+    life = Life(texts(200), endpoint, knobs=knobs(max_attempts=3), pace=Pace(20))
     assert life.step(1)
     assert life.count(State.DONE) == 200
     assert endpoint.failures[Kind.RATE_LIMITED] < 80
@@ -195,7 +195,7 @@ def test_a_bug_while_writing_ends_the_run_with_it_instead_of_waiting_forever(com
 
 def test_per_06_the_first_interrupt_drains_and_keeps_the_second_stops_at_once() -> None:
     endpoint = FakeEndpoint(Laws(latency_ms=500))
-    life = Life(texts(100), endpoint, knobs=knobs(concurrency=10))
+    life = Life(texts(100), endpoint, pace=Pace(10))
     ending = life.step(1, interrupt_at_s=[1.7])
     assert ending is not None
     assert (ending.reason, ending.exit_code) == ("interrupted", 130)
@@ -205,7 +205,7 @@ def test_per_06_the_first_interrupt_drains_and_keeps_the_second_stops_at_once() 
     assert endpoint.requests_seen == 100
 
     endpoint = FakeEndpoint(Laws(latency_ms=500))
-    life = Life(texts(100), endpoint, knobs=knobs(concurrency=10))
+    life = Life(texts(100), endpoint, pace=Pace(10))
     ending = life.step(1, interrupt_at_s=[1.7, 1.8])
     assert ending is not None
     assert ending.exit_code == 130
@@ -234,7 +234,7 @@ def test_after_any_crash_the_next_process_finishes_and_pays_for_nothing_twice(se
     life = Life(
         [f"text {n % max(2, count * 3 // 4)}" for n in range(count)],
         lambda: endpoint,
-        knobs=knobs(concurrency=rng.choice([1, 8, 32])),
+        pace=Pace(rng.choice([1, 8, 32])),
     )
     for process in range(4):
         crash = {"crash_at": rng.randrange(1, 60)} if rng.random() < 0.5 else {"kill_at_s": rng.random() * 3}

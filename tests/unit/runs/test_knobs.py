@@ -9,7 +9,7 @@ import pytest
 
 from headrace.policy.tuning import AUTO_START
 from headrace.runs.jobfile import job_from_dict
-from headrace.runs.pipeline import knobs_of
+from headrace.runs.pacing import pace_of
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_an_endpoint_that_has_slots_is_begun_with_as_many_unless_a_number_is_wri
         "endpoint": {"url": "local", "concurrency": concurrency},
     }  # fmt: skip
     spec = job_from_dict(tables, Path("/")).spec
-    assert knobs_of(spec, "run", 1, slots).concurrency == start
+    assert pace_of(spec.endpoint[0], slots).concurrency == start
