@@ -197,3 +197,13 @@ def test_whatever_is_observed_it_stays_within_bounds(least: int, more: int, seen
         else:
             window.on_delivered(max(1, send - in_flight // 4), seconds, seconds * 9, in_flight, now, send + 1)
         assert least <= window.limit <= least + more
+
+
+def test_a_server_that_comes_back_is_ramped_up_anew():
+    loop = Loop(lambda _: 40).run(2000)
+    assert 34 <= loop.window.limit <= 48
+    move = loop.window.on_return(loop.now, loop._sends + 1)
+    assert move == Move(AUTO_START, "returned")
+    assert loop.window.stage is Stage.RAMP
+    loop.run(2000)
+    assert 34 <= loop.window.limit <= 48
