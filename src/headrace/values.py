@@ -325,6 +325,41 @@ class Intaken(Struct, frozen=True, gc=False):
     rejected: int = 0
 
 
+class Gauges(Struct, frozen=True, gc=False):
+    """What a server says of its load just now, all clients together; None where it does not say.
+
+    `kv_used` is a share of 0 to 1, of the fullest of its engines. The last three are counts since the server's start, the
+    prefix cache's in tokens.
+    """
+
+    running: int | None = None
+    waiting: int | None = None
+    waiting_for_capacity: int | None = None  # those of `waiting` that found no room, where reasons are told apart
+    kv_used: float | None = None
+    preemptions: int | None = None
+    prefix_hits: float | None = None
+    prefix_queries: float | None = None
+
+
+class Capacity(Struct, frozen=True, gc=False):
+    """What a server is and holds, all its engines together; None where it does not say.
+
+    `server` is vllm, sglang, llama.cpp, ollama, tgi, tei, tensorrt-llm, openai or unknown. `requests` are worked on at once
+    at most, `tokens` held in the KV cache, in blocks of `block`; a request may have `context` of them. `told_by` says where
+    the figures are from, `gauges` which of `Gauges` it tells.
+    """
+
+    server: str = "unknown"
+    requests: int | None = None
+    tokens: int | None = None
+    block: int | None = None
+    context: int | None = None
+    prefix_caching: bool | None = None
+    told_by: str = ""
+    models: tuple[str, ...] = ()
+    gauges: tuple[str, ...] = ()
+
+
 class Sample(Struct, frozen=True, gc=False):
     """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster."""
 

@@ -16,11 +16,12 @@ from headrace.endpoints.likeliest import read_likeliest
 from headrace.endpoints.ratelimits import LimitHeaders
 from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
+from headrace.endpoints.survey import LARGEST_PAGE, Page, Site, Survey
 from headrace.endpoints.tokens import ask_beginnings, tokenizer_urls
 from headrace.endpoints.transport import ENCODINGS, IDENTITY, Response, Transport, TransportError
 from headrace.endpoints.wire import Change, Form, Wire
 from headrace.errors import SpecError
-from headrace.values import TRANSIENT, Failure, Kind, Reply, Request, Sent
+from headrace.values import TRANSIENT, Capacity, Failure, Gauges, Kind, Reply, Request, Sent
 
 NO_KEY = "no key was sent: endpoint.api_key_env, api_key_file or api_key_command names one"
 _TOKENIZE_S = 10.0
@@ -50,6 +51,7 @@ class HttpEndpoint:
         self._redact = Redactor()
         self._now: Callable[[], float] | None = None
         self._limits = LimitHeaders()
+        self._survey = Survey(Site(address.url, address.suffix, wire.model), self._page)
         self.succeeded = False
 
     @property
@@ -116,8 +118,25 @@ class HttpEndpoint:
         self._wire.ask_for(found.most)
         return found.tokens
 
+    async def capacity(self) -> Capacity | None:
+        """What the server says that it is and holds; None where nobody answers yet. Takes a few seconds at most. Never raises."""
+        return await self._survey.capacity()
+
+    async def gauges(self) -> Gauges | None:
+        """How the server is loaded now, where `capacity` has found a page that says it. Takes 3 s at most. Never raises."""
+        return await self._survey.gauges()
+
     async def close(self) -> None:
         await self._transport.close()
+
+    async def _page(self, url: str, seconds: float) -> Page | None:
+        """Status and body of one of the server's own pages, asked for as requests are; None where none came."""
+        try:
+            async with asyncio.timeout(seconds + 1.0):
+                response = await self._transport.request("GET", url, self._headers, b"", seconds, None)
+        except (TransportError, TimeoutError):
+            return None
+        return response.status, response.body[: LARGEST_PAGE + 1]
 
     def _with_likeliest(self, reply: Reply, response: Response) -> Reply | Failure:
         likeliest = read_likeliest(response.body)

@@ -20,7 +20,7 @@ from headrace.local.weights import Weights, find_weights
 from headrace.runs.job import Job
 from headrace.runs.registry import state_folder
 from headrace.spec import EndpointSpec
-from headrace.values import Failure, Kind, Reply, Request, Sent
+from headrace.values import Capacity, Failure, Gauges, Kind, Reply, Request, Sent
 
 # What requests are addressed to; the server's port changes when it is started again.
 _PLACE = "http://local"
@@ -79,6 +79,19 @@ class EmbeddedEndpoint:
     async def ask_beginnings(self, labels: Sequence[str]) -> dict[str, list[str]] | None:
         """As HttpEndpoint's."""
         return await self._endpoint.ask_beginnings(labels)
+
+    async def capacity(self) -> Capacity | None:
+        """As HttpEndpoint's; how the cache is divided is known here."""
+        serving = self._server.serving
+        said = await self._endpoint.capacity() or Capacity("llama.cpp")
+        return replace(
+            said, requests=serving.slots, tokens=serving.slots * serving.context, context=serving.context,
+            told_by=f"the run's own server: {serving.slots} slots of {serving.context:,} tokens",
+        )  # fmt: skip
+
+    async def gauges(self) -> Gauges | None:
+        """As HttpEndpoint's."""
+        return await self._endpoint.gauges()
 
     async def close(self) -> None:
         """End the server, then the connections to it."""
