@@ -10,6 +10,7 @@
     │   ├── EmptyLedgerError a crash came before anything was stored                          exit 7
     │   ├── DiskError        a durable write failed: disk full, read-only folder, I/O error   exit 7
     │   └── LockedError      another process holds the run                                    exit 7
+    ├── EndpointError        a command about an endpoint alone cannot reach or use it         exit 4
     ├── FetchError           a model cannot be fetched from its hub                           exit 4
     ├── OutputError          the output cannot be written                                     exit 7
     └── RunNotFoundError     no run answers to that name                                      exit 2
@@ -80,6 +81,12 @@ class DiskError(LedgerError):
 
 class LockedError(LedgerError):
     """Another process holds the run."""
+
+
+class EndpointError(HeadraceError):
+    """The endpoint that a command is about is not reached, or refuses. In a run that is no error but an ending."""
+
+    exit_code = 4
 
 
 class FetchError(HeadraceError):

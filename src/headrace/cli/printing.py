@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from headrace.errors import (
     DiskError,
+    EndpointError,
     HeadraceError,
     InputError,
     LedgerError,
@@ -29,6 +30,7 @@ _KINDS: tuple[tuple[type[HeadraceError], str], ...] = (
     (DiskError, "disk"),
     (LedgerError, "ledger"),
     (OutputError, "output"),
+    (EndpointError, "endpoint"),
     (RunNotFoundError, "run_not_found"),
 )
 

@@ -19,7 +19,7 @@ from headrace.endpoints.replies import Broken, read_reply
 from headrace.endpoints.survey import LARGEST_PAGE, Page, Site, Survey
 from headrace.endpoints.tokens import ask_beginnings, tokenizer_urls
 from headrace.endpoints.transport import ENCODINGS, IDENTITY, Response, Transport, TransportError
-from headrace.endpoints.wire import Change, Form, Wire
+from headrace.endpoints.wire import Change, Form, SchemaForm, Wire
 from headrace.errors import SpecError
 from headrace.values import TRANSIENT, Capacity, Failure, Gauges, Kind, Reply, Request, Sent
 
@@ -63,6 +63,11 @@ class HttpEndpoint:
     def identity(self) -> str:
         """Who answers: `endpoint.identity`, else host and path."""
         return self._identity
+
+    @property
+    def asks_for_schema(self) -> bool:
+        """Whether requests carry a response_format: one that was given, and that the server has not refused as a field."""
+        return self._wire.form.schema is not SchemaForm.NONE
 
     def __repr__(self) -> str:
         return f"HttpEndpoint({self.name!r})"

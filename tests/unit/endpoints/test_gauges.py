@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.endpoints import server_pages as pages
 
 from headrace.endpoints.exposition import Series, read_series
 from headrace.endpoints.gauges import NAMES, read_gauges, read_loads, read_slots, server_of, told
 from headrace.values import Gauges
-from tests.unit.endpoints import server_pages as pages
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.endpoints import server_pages as pages
 
 from headrace.endpoints.serverinfo import Models, read_capacity, read_models, server_of_info
 from headrace.values import Capacity
-from tests.unit.endpoints import server_pages as pages
 
 NOBODY = Models()
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from tests.unit.endpoints import server_pages as pages
 
 from headrace.endpoints.survey import LARGEST_PAGE, Page, Site, Survey
 from headrace.endpoints.transport import Reason, Response, TransportError
 from headrace.testing.contracts.endpoint import ScriptedTransport, job, open_scripted
 from headrace.values import Capacity, Gauges, Sent
-from tests.unit.endpoints import server_pages as pages
 
 URL = "http://h:8000/v1/chat/completions"
 CHAT = "/chat/completions"

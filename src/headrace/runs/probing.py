@@ -1,0 +1,148 @@
+"""What an endpoint is and can do, as one document: from its own pages, and where they do not say from a token or two."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.endpoints.http import NO_KEY, HttpEndpoint
+from headrace.endpoints.open import open_endpoint
+from headrace.endpoints.redact import shown_url
+from headrace.errors import EndpointError, SpecError
+from headrace.spec import JobSpec
+from headrace.values import Capacity, Failure, Kind, Reply, Request
+
+# What these servers are known to do with every model; the others are asked.
+_KNOWN = {"vllm": (True, True), "sglang": (True, True), "llama.cpp": (True, True)}
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+_PAYLOAD = b'[{"role":"user","content":"Say yes."}]'
+_ATTEMPT_S = 60.0
+_MOST_MENDS = 5
+_UNREACHED = frozenset(
+    {Kind.AUTH, Kind.QUOTA, Kind.BAD_ENDPOINT, Kind.CONNECTION, Kind.TIMEOUT, Kind.PROTOCOL, Kind.SERVER_ERROR}
+)
+
+Found = TypeVar("Found")
+
+
+class Asking(Struct, frozen=True):
+    """Whom a probe asks: the URL, the model (None: the first that is listed), and where the key stands."""
+
+    url: str
+    model: str | None = None
+    api_key_env: str | None = None
+    api_key_file: str | None = None
+
+
+class Probed(Struct, frozen=True):
+    """What was found. `asked` names the features that a request of one token was sent for."""
+
+    capacity: Capacity
+    json_schema: bool | None
+    logprobs: bool | None
+    asked: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As `headrace probe --json` prints it."""
+        found = self.capacity
+        return {
+            "server": found.server,
+            "models": list(found.models),
+            "context": found.context,
+            "capacity": {"requests": found.requests, "tokens": found.tokens, "from": found.told_by or None},
+            "json_schema": self.json_schema,
+            "logprobs": self.logprobs,
+            "gauges": list(found.gauges),
+            "asked": list(self.asked),
+        }
+
+
+async def probe(asking: Asking, environ: Mapping[str, str], base: Path) -> Probed:
+    """Ask the endpoint for its pages and, of a kind of server that is not known, for a token or two.
+
+    Raises SpecError, and EndpointError where nobody answers or what answers is no endpoint.
+    """
+    if asking.url == "local":
+        raise SpecError("probe: `headrace local status` tells of the embedded model; give http(s)://host/v1", key="URL")
+    spec = _spec_of(asking)
+    capacity = await _with(spec, environ, base, lambda endpoint: endpoint.capacity())
+    if capacity is not None and capacity.server in _KNOWN and capacity.models:
+        json_schema, logprobs = _KNOWN[capacity.server]
+        return Probed(capacity, json_schema, logprobs)
+    named = asking.model or next(iter(capacity.models), None) if capacity is not None else asking.model
+    if named is not None:
+        spec = _spec_of(replace(asking, model=named))
+    came, takes_schema = await _with(spec, environ, base, _send_with_schema, response_format=_response_format())
+    if isinstance(came, Failure) and (capacity is None or came.kind in _UNREACHED):
+        raise EndpointError(_said_of(came, shown_url(asking.url)))
+    if capacity is None:
+        capacity = Capacity()
+    if named is None:
+        return Probed(capacity, None, None)
+    likeliest = await _with(_spec_of(replace(asking, model=named), scored=True), environ, base, _send)
+    return Probed(capacity, takes_schema, _can_score(likeliest), ("json_schema", "logprobs"))
+
+
+def _can_score(came: Reply | Failure) -> bool | None:
+    if isinstance(came, Reply):
+        return True if came.likeliest else None
+    return False if came.kind is Kind.MISCONFIGURED else None
+
+
+def _spec_of(asking: Asking, *, scored: bool = False) -> JobSpec:
+    endpoint = {"url": asking.url, "api_key_env": asking.api_key_env, "api_key_file": asking.api_key_file}
+    job = {
+        "input": {"path": "-"},
+        "prompt": {"user": "-"},
+        "model": {"name": asking.model or "probe", "max_tokens": 1},
+        "endpoint": {key: value for key, value in endpoint.items() if value is not None},
+        "answer": {"labels": ["a", "b"], "method": "score"} if scored else {},
+        "output": {"path": "-.jsonl"},
+    }
+    return JobSpec.model_validate(job)
+
+
+def _response_format() -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _SCHEMA}}
+
+
+async def _with(
+    spec: JobSpec,
+    environ: Mapping[str, str],
+    base: Path,
+    ask: Callable[[HttpEndpoint], Awaitable[Found]],
+    *,
+    response_format: dict[str, Any] | None = None,
+) -> Found:
+    endpoint = open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
+    try:
+        return await ask(endpoint)
+    finally:
+        await endpoint.close()
+
+
+def _said_of(failure: Failure, name: str) -> str:
+    """One line that names the endpoint, with the options of this command instead of a job's keys."""
+    words = failure.message.replace(NO_KEY, "no key was sent: --api-key-env or --api-key-file names one")
+    return words if name in words else f"{name}: {words}"
+
+
+async def _send_with_schema(endpoint: HttpEndpoint) -> tuple[Reply | Failure, bool | None]:
+    """What came, and whether a schema is taken; what the server makes of it is checked in a run, as ever."""
+    came = await _send(endpoint)
+    if isinstance(came, Reply):
+        return came, endpoint.asks_for_schema
+    return came, False if came.kind is Kind.SCHEMA_REFUSED else None
+
+
+async def _send(endpoint: HttpEndpoint) -> Reply | Failure:
+    """One token, and again where only a field of ours was refused that is then written otherwise."""
+    for _ in range(_MOST_MENDS):
+        came = await endpoint.send(Request(0, 0, _PAYLOAD, "headrace-probe", _ATTEMPT_S))
+        if isinstance(came, Reply) or not came.mended:
+            break
+    return came
