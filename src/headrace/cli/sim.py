@@ -13,6 +13,7 @@ import typer
 from headrace.errors import SpecError
 from headrace.testing.sim import SimOptions, read_script, read_table, run_sim
 
+_CHANGES = {"capacity": "SECOND:FACTOR,… such as 60:0.5,120:1", "background": "SECOND:COUNT,… such as 0:4,60:16"}
 _FILES = {"table": read_table, "script": read_script}
 
 
@@ -32,18 +33,18 @@ def sim(**given: Any) -> None:
         if path is not None:
             given[name] = read(path)
     given["labels"] = tuple(label.strip() for label in (given["labels"] or "").split(",") if label.strip())
-    given["capacity"] = _changes(given["capacity"] or "")
+    for name, such_as in _CHANGES.items():
+        given[name] = _changes(name, given[name] or "", such_as)
     run_sim(SimOptions(**given))
 
 
-def _changes(text: str) -> tuple[tuple[float, float], ...]:
-    """(second, factor) from "60:0.5,120:1"."""
+def _changes(name: str, text: str, such_as: str) -> tuple[tuple[float, float], ...]:
+    """(second, figure) from "60:0.5,120:1"."""
     try:
         pairs = [part.split(":") for part in text.split(",") if part.strip()]
         return tuple((float(at), float(factor)) for at, factor in pairs)
     except ValueError:
-        allowed = "SECOND:FACTOR,… such as 60:0.5,120:1"
-        raise SpecError(f"--capacity is {text[:40]!a}; allowed: {allowed}", key="capacity", allowed=allowed) from None
+        raise SpecError(f"--{name} is {text[:40]!a}; allowed: {such_as}", key=name, allowed=such_as) from None
 
 
 def _parameters() -> list[inspect.Parameter]:
@@ -68,7 +69,7 @@ def _shown(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
     """Type and default on the command line, where files and lists are written as text."""
     if name in _FILES:
         return Path | None, None
-    if name in ("labels", "capacity"):
+    if name in ("labels", *_CHANGES):
         return str | None, None
     return kind, default
 

@@ -27,6 +27,14 @@ class Slots:
         self._taken = 0
         self._queue: dict[Owner, None] = {}
 
+    @property
+    def taken(self) -> int:
+        return self._taken
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
     def take(self, owner: Owner) -> bool:
         """Whether a slot is the owner's now; else it queues and is `granted` one later."""
         allowed = self._allowed()
@@ -101,6 +109,15 @@ class Batching:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def used(self) -> int:
+        """Tokens held now, those of the steps that have ended since something last happened included."""
+        if not self._running:
+            return 0
+        passed = asyncio.get_running_loop().time() - self._ended_at - self._first_s
+        steps = 1 + int(passed // self._decode_s) if passed >= 0 else 0
+        return self._used + steps * len(self._running)
 
     def enter(self, job: Job) -> None:
         loop = asyncio.get_running_loop()

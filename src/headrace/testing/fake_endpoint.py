@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from headrace import canon
 from headrace.testing.batching import Batching, Job, Slots, batching_of
 from headrace.testing.laws import Allowance, Fault, Laws, PrefixCache, fault, prefixes_of, service_s
+from headrace.testing.load import Load
+from headrace.testing.others import Others
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw
-from headrace.values import Failure, Kind, Limit, Reply, Request, Sent, Usage
+from headrace.values import Capacity, Failure, Gauges, Kind, Limit, Reply, Request, Sent, Usage
 
 Script = Callable[[Request, int], Reply | Failure | None]
 NEVER = math.inf
@@ -34,7 +36,8 @@ class FakeEndpoint:
     its slot is free again.
 
     Public counts: `requests_seen`, `in_flight`, `peak_in_flight`, `answered`, `sends_by_unit`, `sends_by_key` (by
-    idempotency key), `failures` (by kind), `cancelled`, `prompt_tokens`, `completion_tokens`.
+    idempotency key), `failures` (by kind), `cancelled`, `prompt_tokens`, `completion_tokens`, `cached_tokens`,
+    `gauges_asked`; `others` counts other people's requests, which the laws' `background` sends.
     """
 
     def __init__(
@@ -53,8 +56,10 @@ class FakeEndpoint:
         self._schema = schema
         self._max_tokens = max_tokens
         self._name = name
-        self._slots = Slots(lambda: self._scaled(self._laws.slots)) if self._laws.slots else None
+        self.slots = Slots(lambda: self._scaled(self._laws.slots)) if self._laws.slots else None
         self.batching = batching_of(self._laws, self._scaled) if self._laws.kv_tokens else None
+        self.others = Others(self._laws, self)
+        self._load = Load(self._laws, self.slots, self.batching, self._scaled)
         self._requests = Allowance(self._laws.requests_per_minute)
         self._tokens = Allowance(self._laws.tokens_per_minute)
         self._unlimited = not (self._laws.requests_per_minute or self._laws.tokens_per_minute)
@@ -70,6 +75,8 @@ class FakeEndpoint:
         self.cancelled = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
+        self.cached_tokens = 0
+        self.gauges_asked = 0
         self.sends_by_unit: Counter[int] = Counter()
         self.sends_by_key: Counter[str] = Counter()
         self.failures: Counter[Kind] = Counter()
@@ -85,6 +92,15 @@ class FakeEndpoint:
     async def close(self) -> None:
         self.closed = True
 
+    async def capacity(self) -> Capacity | None:
+        """As a server of the law's `style` says it now."""
+        return self._load.capacity()
+
+    async def gauges(self) -> Gauges | None:
+        """As a server of the law's `style` says it now."""
+        self.gauges_asked += 1
+        return self._load.gauges(self.in_flight, self.prompt_tokens, self.cached_tokens)
+
     async def send(self, request: Request) -> Reply | Failure:
         """One send, as the protocol says: never raises but for cancellation."""
         nth = self.sends_by_unit[request.unit]
@@ -93,6 +109,7 @@ class FakeEndpoint:
         self.sends_by_key[request.idempotency_key] += 1
         if self._first is None:
             self._first = asyncio.get_running_loop().time()
+        self.others.start()
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
         try:
@@ -149,15 +166,15 @@ class FakeEndpoint:
         try:
             if self.batching is not None:
                 cached = await self._batched(self.batching, prompt, drawn)
-            elif self._slots is None:
+            elif self.slots is None:
                 cached = await self._worked(prompt, drawn)
             else:
-                seat = _Seat(self._slots)
+                seat = _Seat(self.slots)
                 await seat.taken()
                 try:
                     cached = await self._worked(prompt, drawn)
                 finally:
-                    self._slots.give_back()
+                    self.slots.give_back()
         finally:
             self._tokens_in_flight -= prompt.tokens
         down = self._outage()
@@ -166,6 +183,7 @@ class FakeEndpoint:
         self.answered += 1
         self.prompt_tokens += prompt.tokens
         self.completion_tokens += drawn.tokens
+        self.cached_tokens += cached
         usage = Usage(prompt=prompt.tokens, completion=drawn.tokens, cached=cached)
         return Reply(drawn.content, finish=drawn.finish, usage=usage, model="fake")
 
@@ -237,20 +255,20 @@ class _Seat:
     """Waits for one of the slots."""
 
     def __init__(self, slots: Slots) -> None:
-        self._slots = slots
+        self.slots = slots
         self._free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def granted(self) -> None:
         _tell(self._free)
 
     async def taken(self) -> None:
-        if self._slots.take(self):
+        if self.slots.take(self):
             return
         try:
             await self._free
         except asyncio.CancelledError:
-            if not self._slots.leave(self):
-                self._slots.give_back()  # granted in the same moment
+            if not self.slots.leave(self):
+                self.slots.give_back()  # granted in the same moment
             raise
 
 

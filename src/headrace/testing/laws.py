@@ -17,6 +17,8 @@ from headrace.errors import SpecError
 CHARS_PER_TOKEN = 4
 BLOCK_CHARS = 16 * CHARS_PER_TOKEN
 ANSWERS = ("echo", "label", "json", "text")
+MOST_OTHERS = 10_000
+STYLES = ("none", "vllm", "sglang", "llama.cpp")
 
 
 def setting(default: Any, text: str, **more: Any) -> Any:
@@ -51,6 +53,12 @@ class Laws:
     capacity: tuple[tuple[float, float], ...] = setting(
         (), "How slots, KV cache and the bounds in flight change: SECOND:FACTOR,… from the first request on."
     )
+    style: str = setting("none", "Whose pages tell of what it holds and how it is loaded: vllm, sglang, llama.cpp or none.")
+    background: tuple[tuple[float, float], ...] = setting(
+        (), "How many requests of others are in flight: SECOND:COUNT,… from the first request on."
+    )
+    background_prompt: int = setting(200, "Prompt tokens of each request of others.")
+    background_answer: int = setting(100, "Answer tokens of each request of others.")
     overload_status: int = setting(503, "How a request is turned away: 429 or 503.")
     retry_after_s: float | None = setting(None, "Seconds that 429 and 503 ask to wait.", flag="--retry-after")
     requests_per_minute: float = setting(0.0, "A rate limit, with x-ratelimit headers. 0: none.")
@@ -71,8 +79,12 @@ class Laws:
                 raise _impossible(field.name, value, "a share between 0 and 1")
         if self.overload_status not in (429, 503):
             raise _impossible("overload_status", self.overload_status, "429 or 503")
-        if any(not (math.isfinite(at) and math.isfinite(factor) and at >= 0 and factor > 0) for at, factor in self.capacity):
+        if any(not (0 <= at < math.inf and 0 < factor < math.inf) for at, factor in self.capacity):
             raise _impossible("capacity", self.capacity, "SECOND:FACTOR,… with factors above 0")
+        if any(not (0 <= at < math.inf and 0 <= count <= MOST_OTHERS) for at, count in self.background):
+            raise _impossible("background", self.background, f"SECOND:COUNT,… with counts of 0 to {MOST_OTHERS}")
+        if self.style not in STYLES:
+            raise _impossible("style", repr(self.style[:40]), ", ".join(STYLES))
         kind, _, rest = self.answer.partition(":")
         if kind not in ANSWERS or (kind == "echo" and rest and not rest.isdecimal()):
             raise _impossible("answer", repr(self.answer[:40]), "echo, echo:N, label, json or text:WORDS")

@@ -10,10 +10,10 @@ from typing import cast
 
 import orjson
 
-from headrace.testing.batching import Job, Slots
+from headrace.testing.batching import Job
 from headrace.testing.sim.bodies import Plan, events
 from headrace.testing.sim.service import UNCOUNTED, Service
-from headrace.testing.sim.wire import CONTINUE, JSON, HttpRequest, Parser, WireError, response
+from headrace.testing.sim.wire import CONTINUE, JSON, METRICS, HttpRequest, Parser, WireError, response
 
 MAX_AHEAD = 1_000_000
 TRICKLE_S = 1.0
@@ -47,10 +47,10 @@ class Room:
 class Connection(asyncio.Protocol):
     """Serves one request after the other. Everything timed is one timer, so a client that goes away costs one cancel."""
 
-    def __init__(self, service: Service, slots: Slots, room: Room) -> None:
+    def __init__(self, service: Service, room: Room) -> None:
         self._service = service
         self._stats = service.stats
-        self._slots = slots
+        self._slots = service.slots
         self._room = room
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
@@ -137,15 +137,16 @@ class Connection(asyncio.Protocol):
                 self._queue()
             return
         status, body = self._service.side(request)
+        kind = METRICS if request.path == "/metrics" and status == 200 else JSON
         wait = self._service.options.models_latency_ms / 1000 if request.path == "/v1/models" else 0
         if wait:
             self._busy = True
-            self._timer = self._loop.call_later(wait, self._send_aside, status, body)
+            self._timer = self._loop.call_later(wait, self._send_aside, status, body, kind)
         else:
-            self._send_aside(status, body)
+            self._send_aside(status, body, kind)
 
-    def _send_aside(self, status: int, body: bytes) -> None:
-        self._write(response(status, body))
+    def _send_aside(self, status: int, body: bytes, kind: str) -> None:
+        self._write(response(status, body, kind))
         self._freed()
 
     def _queue(self) -> None:

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self
 
 from headrace.errors import SpecError
-from headrace.testing.batching import Slots
 from headrace.testing.sim.connection import Connection, Room
 from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.service import Service
@@ -31,6 +30,7 @@ class SimServer:
         self.stats = Stats()
         self.port = 0
         self._server: asyncio.Server | None = None
+        self._service: Service | None = None
         self._room = Room()
 
     @property
@@ -41,11 +41,10 @@ class SimServer:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         options = self.options
-        service = Service(options, self.stats, loop.time)
-        slots = Slots(lambda: service.scaled(options.slots))
+        self._service = service = Service(options, self.stats, loop.time)
         try:
             self._server = await loop.create_server(
-                lambda: Connection(service, slots, self._room), options.host, options.port, backlog=BACKLOG
+                lambda: Connection(service, self._room), options.host, options.port, backlog=BACKLOG
             )
         except OSError as error:
             text = f"{options.host} port {options.port} cannot be opened: {error.strerror or error}; choose another --port"
@@ -58,6 +57,8 @@ class SimServer:
     ) -> None:
         assert self._server is not None
         self._server.close()
+        assert self._service is not None
+        self._service.others.stop()
         await self._room.clear()
         await self._server.wait_closed()
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import orjson
 
-from headrace.testing.batching import batching_of
+from headrace.testing.batching import Slots, batching_of
 from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s, tokens
+from headrace.testing.load import Load, owner_of, page_of
+from headrace.testing.others import Others
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
 from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, prompt_of, schema_of
 from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
@@ -18,6 +20,7 @@ from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.script import Rule, Script
 from headrace.testing.sim.stats import Stats
 from headrace.testing.sim.wire import HttpRequest
+from headrace.values import Capacity, Gauges
 
 ROUTES = {"/v1/chat/completions": True, "/v1/completions": False}
 UNCOUNTED = frozenset({"/stats/reset", "/tokenize", "/detokenize"})  # POSTs that ask for no answer; no tokenizer is served
@@ -33,7 +36,10 @@ class Service:
         self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
         self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
         self._tokens_in_flight = 0
+        self.slots = Slots(lambda: self.scaled(options.slots))
         self.batching = batching_of(options, self.scaled) if options.kv_tokens else None
+        self.others = Others(options, self)
+        self._load = Load(options, self.slots, self.batching, self.scaled)
         self._start()
 
     def restart(self) -> None:
@@ -58,6 +64,7 @@ class Service:
         now = self._clock()
         if self._first is None:
             self._first = now
+        self.others.start()
         self.stats.requests += 1
         key = request.headers.get(b"idempotency-key")
         if key:
@@ -110,7 +117,7 @@ class Service:
         self._tokens_in_flight -= plan.prompt.tokens
 
     def side(self, request: HttpRequest) -> tuple[int, bytes]:
-        """Status and body of whatever is no inference request: /health, /stats, /v1/models."""
+        """Status and body of whatever is no inference request: /health, /stats, /v1/models, and what the style serves."""
         match request.method, request.path:
             case "GET", "/health":
                 return 200, b'{"status":"ok"}'
@@ -123,6 +130,12 @@ class Service:
                 if not self._authorized(request):
                     return 401, error_body(RefusedError(401, "Incorrect API key provided.", "invalid_api_key"))
                 return 200, self._models()
+            case "GET", path if self.options.style != "none":
+                page = page_of(path, self._capacity(), self._gauges())
+                if page is not None and not self._authorized(request):
+                    return 401, error_body(RefusedError(401, "Incorrect API key provided.", "invalid_api_key"))
+                if page is not None:
+                    return 200, page
         status = 405 if request.path in {*ROUTES, "/v1/models", "/stats", "/stats/reset", "/health"} else 404
         return status, error_body(RefusedError(status, f"{request.method} {request.path[:200]} is not served", "unknown_url"))
 
@@ -130,8 +143,16 @@ class Service:
         given = request.headers.get(b"authorization", b"")
         return self._authorization is None or hmac.compare_digest(given, self._authorization)
 
+    def _capacity(self) -> Capacity:
+        return self._load.capacity((self.options.model or "sim",), self.options.context or None)
+
+    def _gauges(self) -> Gauges | None:
+        stats = self.stats
+        return self._load.gauges(stats.in_flight, stats.prompt_tokens, stats.cached_tokens)
+
     def _models(self) -> bytes:
-        entry: dict[str, Any] = {"id": self.options.model or "sim", "object": "model", "created": 0, "owned_by": "headrace"}
+        owner = owner_of(self.options.style)
+        entry: dict[str, Any] = {"id": self.options.model or "sim", "object": "model", "created": 0, "owned_by": owner}
         if self.options.context:
             entry["max_model_len"] = self.options.context
         return orjson.dumps({"object": "list", "data": [entry]})

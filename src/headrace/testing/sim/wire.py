@@ -8,6 +8,7 @@ from typing import NamedTuple
 MAX_HEAD = 65_536
 MAX_BODY = 256_000_000
 JSON = "application/json"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
