@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headrace.policy.estimate import Estimate
 from headrace.values import Limit, Usage
 
 BURST_S = 0.5  # so much of a limit may be saved up: a late timer costs nothing, and no slice of a second gets a minute's worth
@@ -11,9 +12,6 @@ SCARCE = 0.1  # below this share of a server's own remaining count the pace give
 SLOWEST = 0.05
 MINUTE_S = 60.0
 OTHER_PERIOD_S = 120.0  # a limit that takes longer than this to be whole again is not one per minute
-TOKENS_A_BYTE = 0.3  # before usage says how many
-ANSWER_TOKENS = 200.0
-MEMORY = 30
 KINDS = {"requests": 0, "tokens": 1, "input_tokens": 2, "output_tokens": 3}
 
 
@@ -60,16 +58,14 @@ class Rates:
         self._kinds: list[tuple[int, Bucket]] = []
         self._counts_tokens = False
         self.is_on = False
-        self._tokens_a_byte = TOKENS_A_BYTE
-        self._answer = float(longest) if longest is not None else ANSWER_TOKENS
-        self._seen = 0
+        self.estimate = Estimate(longest)
         for what, per_minute in self._configured.items():
             if per_minute is not None:
                 self._add(what, per_minute, 0.0)
 
     def reserve(self, now: float, size: int) -> tuple[float, float]:
         """A unit whose payload has so many bytes is sent. Returns the tokens reserved for prompt and answer."""
-        prompt, answer = size * self._tokens_a_byte, self._answer
+        prompt, answer = self.estimate.of(size)
         self._spend(now, (1.0, prompt + answer, prompt, answer))
         return prompt, answer
 
@@ -85,10 +81,7 @@ class Rates:
             if self._counts_tokens:
                 more, longer = usage.prompt - prompt, completion - answer
                 self._spend(now, (0.0, more + longer, more, longer))
-            self._seen += 1
-            weight = 1 / min(self._seen, MEMORY)
-            self._tokens_a_byte += (usage.prompt / max(size, 1) - self._tokens_a_byte) * weight
-            self._answer += (completion - self._answer) * weight
+            self.estimate.learn(size, usage)
 
     def on_limits(self, limits: Iterable[Limit], now: float) -> None:
         """What a server said of its limits."""
