@@ -19,7 +19,7 @@ from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
 from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload
 from headrace.testing.virtual_loop import places_of
-from headrace.values import Failure, Kind, Origin, Reply, Request, Sent, State
+from headrace.values import Capacity, Failure, Gauges, Kind, Origin, Reply, Request, Sent, State
 from soak.plans import End, Plan, draw
 from soak.stores import Facts, InMemory, OnDisk, Store
 
@@ -67,6 +67,14 @@ class Door:
         finally:
             self.in_flight -= 1
             self._watched.ended_at.append(asyncio.get_running_loop().time())
+
+    async def capacity(self) -> Capacity | None:
+        assert self.inner is not None
+        return await self.inner.capacity()
+
+    async def gauges(self) -> Gauges | None:
+        assert self.inner is not None
+        return await self.inner.gauges()
 
     async def close(self) -> None:
         pass

@@ -6,7 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from headrace.events import Event
-from headrace.values import Answer, Attempt, Chunk, Failure, Intaken, Item, Outcome, Piece, Record, Reply, Request, Sample, Unit
+from headrace.values import (
+    Answer,
+    Attempt,
+    Capacity,
+    Chunk,
+    Failure,
+    Gauges,
+    Intaken,
+    Item,
+    Outcome,
+    Piece,
+    Record,
+    Reply,
+    Request,
+    Sample,
+    Unit,
+)
 
 
 class Source(Protocol):
@@ -45,6 +61,14 @@ class Endpoint(Protocol):
         ...
 
     async def send(self, request: Request) -> Reply | Failure: ...
+
+    async def capacity(self) -> Capacity | None:
+        """What the server says that it is and holds, in a few seconds at most; None: nobody has answered, ask again later."""
+        ...
+
+    async def gauges(self) -> Gauges | None:
+        """How the server is loaded now, in a few seconds at most; None where it does not say."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -100,6 +100,14 @@ class Feed:
             return heapq.heappop(self._waiting)[2]
         return None
 
+    def put_back(self, work: Work, now: float) -> None:
+        """Nobody has room for the unit that was taken: it is the next one to be taken again."""
+        if work.first_sent is None:
+            self._ready.appendleft(work)
+        else:
+            self._order += 1
+            heapq.heappush(self._waiting, (now, self._order, work))
+
     def retry_at(self, due: float, work: Work) -> None:
         """The unit is to be sent again at `due`, once its last attempt is durable."""
         self._holding[work.seq] = work

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
 from headrace.engine.knobs import Asked
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
+from headrace.policy.ceiling import Ceiling, View
 from headrace.policy.pause import Pause
+from headrace.policy.room import Room
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.verdict import OVERLOAD, is_server_failure
 from headrace.policy.window import Window
 from headrace.policy.wrong import WrongConfiguration
-from headrace.values import PERMANENT, Failure, Kind, Reply, Sent, Usage
+from headrace.values import PERMANENT, Capacity, Failure, Gauges, Kind, Reply, Sent, Usage
 
 REFUSED_FOR_S = 60.0
 PROMPT_SHARE = 0.125
 WORK_MEMORY = 50
 TIME_MEMORY = 50
+FEW_ANSWERS = 8
+LOOSE = 1.25  # the window leaves it to the tokens in flight to say how many fit: some units are smaller than the mean
 LONG_AWAY_S = 5.0  # a server that was away so long has been started anew, or has other work now
 
 
@@ -31,6 +36,9 @@ class Lane:
         self.window = window = pace.window()
         self.rates = pace.rates(longest)
         self._tuning = window if isinstance(window, TuningWindow) else None
+        self.room = Room()
+        self.ceiling: Ceiling | None = None  # what the server says of itself
+        self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
         self.pause = Pause()
@@ -55,7 +63,7 @@ class Lane:
     def may_send(self, now: float) -> bool:
         if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
             return False
-        if self.gone is not None:
+        if self.gone is not None or not self.room.is_open:
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
@@ -63,18 +71,33 @@ class Lane:
         """Whether it answers at the moment, as far as is known."""
         return self.gone is None and not self.breaker.is_down and now >= self.pause.until
 
+    @property
+    def asks_for_gauges(self) -> bool:
+        """Whether what the server says of itself would change anything: not where a number is to be kept."""
+        return self._tuning is not None
+
+    def has_room(self, work: Work) -> bool:
+        """Whether the server's cache has room for this unit. If not, nothing more may be sent until it has."""
+        return self.room.budget == math.inf or self.room.takes(self._held_by(work))
+
     def on_sent(self, work: Work, now: float) -> int:
         """Returns the number of this send, which tells what it can say about the window."""
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
-        if self.rates.is_on:
+        if self._counts_room or self.rates.is_on:
             work.reserved = self.rates.reserve(now, len(work.payload))
+        if self._counts_room:
+            work.held = self._held_by(work)
+            self.room.take(work.held)
         self.sends += 1
         return self.sends
 
     def on_back(self, work: Work) -> None:
         self.in_flight.pop(work.seq, None)
+        if work.held:
+            self.room.give_back(work.held)
+            work.held = 0.0
 
     def on_result(self, work: Work, result: Reply | Failure, now: float) -> None:
         """What a result says about the limits per minute. Called for each that came while there are any."""
@@ -124,6 +147,48 @@ class Lane:
             self._alive(now)
         else:
             breaker.on_no_verdict(now, work.seq)
+
+    def on_capacity(self, capacity: Capacity) -> None:
+        """The server has said what it is and holds."""
+        tuning = self._tuning
+        if tuning is None:
+            return
+        self._counts_room = capacity.tokens is not None
+        self.ceiling = Ceiling(capacity)
+        self._follow(self.ceiling)
+
+    def on_gauges(self, gauges: Gauges, now: float) -> None:
+        """The server has said how it is loaded."""
+        if self.ceiling is not None:
+            mean_tokens = self.room.held / max(self.room.units, 1)
+            view = View(now, len(self.in_flight), self.room.held, self.mean_s, mean_tokens)
+            self.ceiling.on_gauges(gauges, view)
+            self._follow(self.ceiling)
+
+    def on_no_gauges(self) -> None:
+        """The server does not say how it is loaded any more: the window is found by what comes back."""
+        if self._tuning is not None and self.ceiling is not None:
+            self.ceiling = None
+            self.room.allow(math.inf)
+            self._tuning.on_told(None, self.sends + 1)
+
+    def _follow(self, ceiling: Ceiling) -> None:
+        """Let what the server says bound what is in flight; before its tokens are known well, by half."""
+        assert self._tuning is not None
+        is_sure = self.rates.estimate.seen >= FEW_ANSWERS
+        tokens = ceiling.tokens if is_sure else ceiling.tokens / 2
+        self.room.allow(tokens)
+        limit = ceiling.requests
+        if tokens < math.inf:
+            mean = self.room.held / self.room.units if self.room.units else 0.0
+            fitting = math.ceil(LOOSE * tokens / mean) if mean else self.window.ceiling
+            limit = fitting if limit is None else min(limit, fitting)
+        self._tuning.on_told(limit, self.sends + 1)
+
+    def _held_by(self, work: Work) -> float:
+        """Tokens that the server's cache is expected to hold for a unit; what others have put there already is theirs."""
+        estimate = self.rates.estimate
+        return max(1.0, len(work.payload) * estimate.tokens_a_byte * estimate.computed + estimate.answer)
 
     def stopped_within(self, since: float, now: float) -> float:
         """Seconds of this span in which it was paused or held to be down, in the state that it has had all the time."""

@@ -6,6 +6,7 @@ import asyncio
 
 from headrace.engine.committer import Committer
 from headrace.engine.feed import Feed
+from headrace.engine.gauging import follow
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
@@ -82,7 +83,8 @@ class LiveEngine:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._supply())
-                watching = tasks.create_task(self._watch.run())
+                watching = [tasks.create_task(self._watch.run())]
+                watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all if lane.asks_for_gauges]
                 if self.knobs.run_deadline_s is not None:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
                 self.feed.on_window(self.lanes.limit)
@@ -90,7 +92,8 @@ class LiveEngine:
                     patience_s = self.knobs.drain_s if ending.reason == "interrupted" else None
                     self.stop(ending.reason, ending.message or ending.reason, ending.exit_code, reading_s=patience_s)
                 await self._finished.wait()
-                watching.cancel()
+                for task in watching:
+                    task.cancel()
         finally:
             self._tasks = None  # a group that has failed takes no more tasks, and must not hide its first error
             for timer in self._timers:
@@ -149,11 +152,14 @@ class LiveEngine:
             work = self.feed.take(now, prefer_fresh=lane.breaker.is_down)
             if work is None:
                 return None
-            if work.first_sent is None:
-                work.on_sent(now, lanes.stopped_s(now))
-            elif work.age_s(now, lanes.stopped_s(now)) >= self.knobs.unit_deadline_s:
+            if work.first_sent is not None and work.age_s(now, lanes.stopped_s(now)) >= self.knobs.unit_deadline_s:
                 self._finish_unsent(work, now)
                 continue
+            if not lane.has_room(work):
+                self.feed.put_back(work, now)
+                continue
+            if work.first_sent is None:
+                work.on_sent(now, lanes.stopped_s(now))
             work.lane = lane
             # The slot is taken here, before the task that sends has run: nothing else may take it.
             work.send = lane.on_sent(work, now)

@@ -74,7 +74,10 @@ class Watch:
         if lane.breaker.is_down:
             return "endpoint"
         if len(lane.in_flight) >= lane.window.limit:
-            return "limit" if lane.window.limit == lane.window.ceiling else "endpoint"
+            is_told = lane.ceiling is not None and lane.ceiling.is_known
+            return "limit" if lane.window.limit == lane.window.ceiling and not is_told else "endpoint"
+        if not lane.room.is_open:
+            return "endpoint"
         if now < lane.rates.ready_at:
             return "rate"
         return engine.feed.starved_by

@@ -19,6 +19,7 @@ class Work:
         "base",
         "failures",
         "first_sent",
+        "held",
         "lane",
         "paused_before_s",
         "payload",
@@ -38,7 +39,8 @@ class Work:
         self.spent = unit.spent
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them
         self.timeouts = 0
-        self.reserved: tuple[float, float] | None = None  # tokens of its latest send, where limits per minute are known
+        self.reserved: tuple[float, float] | None = None  # tokens of its latest send, where anything counts them
+        self.held = 0.0  # of these, what the server's cache is expected to hold for it
         self.send = 0  # the lane's number of its latest send
         self.age_before_s = unit.age_s
         self.first_sent: float | None = None

@@ -82,8 +82,7 @@ class Ceiling:
         """A poll. Cuts at most once, and grows at most once, in the time that a request takes."""
         self._judge_whole(gauges, view)
         preempted = self._preempted(gauges)
-        if self._peak < (gauges.kv_used or 0.0):
-            self._peak = gauges.kv_used or 0.0
+        self._peak = max(self._peak, gauges.kv_used or 0.0)
         self._polls += 1
         if view.mean_s <= 0.0 or self._is_hard:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from headrace.policy.climb import Climb
 from headrace.policy.evidence import Evidence, gain, kink
 from headrace.policy.window import Move
 
@@ -23,8 +24,6 @@ NEAR = 1.08
 EQUAL = 0.985  # a smaller window that delivers so much is as good
 SURE = 0.02  # the standard error at which a probe is judged
 CHANGED = 0.15  # the server's own pace has changed when a full window delivers so much more or less
-BACK = 0.8  # the share of what a step of the ramp added that must be back
-NOISE = 0.5  # the scatter that is allowed for in a ramp, for one completion
 LEAST_JUDGED = 32
 FIRST_REST = 4  # rounds between probes; doubled with each that finds nothing better
 LONGEST_REST = 24
@@ -32,6 +31,7 @@ MOST_UPS = 4
 LONGEST_REST_UNITS = 512
 RARE = 0.005  # a usual share of refusals below this: one is news
 MEMORY = 100.0  # completions over which the usual share of refusals is kept
+MOST_BROKEN = 3  # so often may a server refuse what it has told; then it is searched for below that
 
 
 class Stage(StrEnum):
@@ -41,25 +41,7 @@ class Stage(StrEnum):
     HOLD = "hold"  # at the best window known
     UP = "up"  # trying a larger one
     DOWN = "down"  # trying a smaller one
-
-
-class Climb:
-    """One step of the ramp: what all completions delivered until those that it added came back."""
-
-    __slots__ = ("added", "back", "began", "completions", "seconds", "work")
-
-    def __init__(self, began: float, added: int) -> None:
-        self.began = began
-        self.added = added
-        self.back = 0
-        self.completions = 0
-        self.work = 0.0
-        self.seconds = 0.0
-
-    def ratio(self, before: Climb) -> float:
-        """How many times as much it delivered a second: in tokens or in requests, whichever says more."""
-        pace = before.seconds / self.seconds
-        return pace * max(self.work / max(before.work, 1e-9), self.completions / max(before.completions, 1))
+    TOLD = "told"  # at what the server itself says
 
 
 class TuningWindow:
@@ -100,6 +82,7 @@ class TuningWindow:
         self._refusals = self._answers = 0  # since the last change
         self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
         self._usual = 0.0  # the usual share of refusals
+        self._broken = 0  # how often what was told has been refused
 
     # -- what is observed
 
@@ -108,6 +91,8 @@ class TuningWindow:
         if self._usual:
             self._usual -= self._usual / MEMORY
         self._answers += send >= self._since
+        if self.stage is Stage.TOLD:
+            return None
         is_full = in_flight >= self.limit - self.limit // 10
         if self.stage is Stage.RAMP:
             return self._ramp(send, seconds, work, is_full=is_full, now=now, next_send=next_send)
@@ -134,6 +119,7 @@ class TuningWindow:
         seen = self._refusals + self._answers
         if self._refusals <= (usual > RARE) + 2 * usual * seen + 3 * (usual * seen) ** 0.5:
             return None
+        self._broken += self.stage is Stage.TOLD
         is_trial = self.limit > self._held
         least = self._held if is_trial else max(self.least, self.limit // 2)
         self._episode = (self._since if usual <= RARE else next_send, least)
@@ -147,6 +133,21 @@ class TuningWindow:
         self._is_capped = True
         self._episode = (next_send, self.limit)
         return self._settle(self.limit // 2, "overload_halves", next_send)
+
+    def on_told(self, limit: int | None, next_send: int) -> Move | None:
+        """The server's own figures allow so many: they are taken at once, and nothing is tried. None: they say nothing any more.
+
+        Where such a window is refused all the same, it is searched for below.
+        """
+        if limit is None:
+            return self._settle(self.limit, "told_no_more", next_send) if self.stage is Stage.TOLD else None
+        limit = min(max(limit, self.least), self.ceiling)
+        if self._broken >= MOST_BROKEN or self._usual > RARE:
+            return self._settle(limit, "told_less", next_send) if limit < self.limit else None
+        if self.stage is Stage.TOLD and limit == self.limit:
+            return None
+        self._held = limit
+        return self._change(limit, Stage.TOLD, "told", next_send)
 
     def on_return(self, now: float, next_send: int) -> Move | None:
         """The server was away for long: what was known of it need not hold. Ramp anew from where the run began."""
@@ -166,17 +167,13 @@ class TuningWindow:
         if not is_full:
             self._since, self._climb = next_send, Climb(now, climb.added)  # nothing is learnt: begin anew
             return None
-        climb.completions += 1
-        climb.work += work
-        climb.back += self._since <= send < self._since + climb.added
-        if climb.back < BACK * climb.added:
+        if not climb.is_back(now, work, is_added=self._since <= send < self._since + climb.added):
             return None
-        climb.seconds = max(now - climb.began, 1e-9)
         before = self._climbed
         limit = self.limit
         if before is not None:
             ratio = climb.ratio(before)
-            grown, likely = limit / self._held, ratio * (1 + NOISE / climb.completions**0.5)
+            grown, likely = limit / self._held, climb.likely(ratio)
             if likely < grown**STILL_GROWS:
                 return self._settle(min(limit, round(self._held * max(1.0, ratio))), "ramp_ends", next_send)
             if likely < grown**PROPORTIONAL:
