@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 from msgspec import Struct
 
@@ -16,6 +17,8 @@ STANDING = 0.03  # a queue of this share of what is in flight keeps the server f
 BACK_OFF = 0.985  # how near the fill that was too much is approached again
 FIRST_REST, LONGEST_REST = 16, 256  # in requests' times: after so long what was too much is tried again
 FEW_POLLS = 3
+LEVEL_POLLS = 6
+LEVEL = 0.02
 FOREIGN_POLLS = 5
 FOREIGN_SHARE = 0.6
 
@@ -54,7 +57,7 @@ class Ceiling:
         self._rest = FIRST_REST
         self._retry_at = 0.0
         self._foreign = 0
-        self._waited = 0
+        self._plateau: deque[int] = deque(maxlen=LEVEL_POLLS)  # how many ran while others waited
 
     @property
     def is_known(self) -> bool:
@@ -87,15 +90,14 @@ class Ceiling:
         if view.mean_s <= 0.0 or self._is_hard:
             return
         waiting = self._waiting(gauges)
-        is_due = view.now - self._changed_at >= view.mean_s
-        room_waits = waiting > 1 + STANDING * view.in_flight and (gauges.kv_used is None or gauges.kv_used >= NEARLY)
-        if preempted or room_waits:
-            if is_due:
-                self._cut(preempted, waiting, view)
-        elif is_due and self._polls >= FEW_POLLS:
-            self._learn_seats(gauges, waiting, view)
-            if view.held >= NEARLY * self.tokens and gauges.kv_used is not None:
-                self._grow(view)
+        is_queue = waiting > 1 + STANDING * view.in_flight
+        self._learn_seats(gauges, view)
+        if view.now - self._changed_at < view.mean_s:
+            return
+        if preempted or (is_queue and (gauges.kv_used is None or gauges.kv_used >= NEARLY)):
+            self._cut(preempted, waiting, view)
+        elif not is_queue and gauges.kv_used is not None and self._polls >= FEW_POLLS and view.held >= NEARLY * self.tokens:
+            self._grow(view)
 
     def _cut(self, preempted: int, waiting: int, view: View) -> None:
         share = min(max((preempted + waiting) / max(view.in_flight, 1), LEAST_CUT), MOST_CUT)
@@ -119,19 +121,23 @@ class Ceiling:
             wanted = max(self.fill, min(wanted, self._too_much * BACK_OFF))
         self._change(wanted, "room_left", view.now)
 
-    def _learn_seats(self, gauges: Gauges, waiting: int, view: View) -> None:
-        """Requests wait although the cache has room: there are no more seats than run."""
-        if gauges.running is None or self._capacity.requests is not None:
+    def _learn_seats(self, gauges: Gauges, view: View) -> None:
+        """Requests wait although the cache has room, and the same number runs all the time: there are no more seats.
+
+        Where prompts wait to be computed, how many run goes up and down.
+        """
+        running, waiting = gauges.running, self._waiting(gauges)
+        if running is None or gauges.kv_used is None or self._capacity.requests is not None:
             return
-        if waiting > 1 + STANDING * view.in_flight and gauges.kv_used is not None and gauges.kv_used < NEARLY:
-            self._waited += 1
-            if self._waited >= FEW_POLLS:
-                self._seats = max(1, gauges.running + max(1, round(STANDING * gauges.running)))
-                self._waited = 0
-                self.rule = "no_more_seats"
-        elif self._seats is not None and waiting == 0 and view.in_flight >= NEARLY * self._seats:
-            self._seats = self._seats + max(1, self._seats // 10)
-            self._changed_at = view.now
+        if waiting <= STANDING * view.in_flight or gauges.kv_used >= NEARLY:
+            self._plateau.clear()
+            if self._seats is not None and waiting == 0 and view.in_flight >= NEARLY * self._seats:
+                self._seats += max(1, self._seats // 10)
+            return
+        self._plateau.append(running)
+        if len(self._plateau) == self._plateau.maxlen and max(self._plateau) - min(self._plateau) <= LEVEL * running:
+            self._seats = max(1, running + max(1, round(STANDING * running)))
+            self._plateau.clear()
 
     def _change(self, fill: float, rule: str, now: float) -> None:
         self.fill, self.rule, self._changed_at = fill, rule, now
