@@ -160,7 +160,11 @@ class EndpointSpec(Section):
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = Field(
         "auto", description="How max_tokens is sent."
     )
-    share: Literal["full", "background"] = Field("full", description="Whether the endpoint is ours alone.")
+    share: Literal["full", "background"] = Field(
+        "full",
+        description="background: others come first. Ours take what they leave idle, and give way when theirs queue up: by what "
+        "the server tells of its load, else by how long answers take against the best seen.",
+    )
     identity: str | None = Field(
         None, description="Who answers, for --reuse; by default host and path, for local the weights' hash."
     )
@@ -174,7 +178,8 @@ class EndpointSpec(Section):
     )
     concurrency: Literal["auto"] | Annotated[int, Field(ge=1)] | ConcurrencySpec = Field(
         "auto",
-        description="Requests in flight. auto: found by what the endpoint delivers, and followed; a table bounds that. "
+        description="Requests in flight. auto: as many as the server itself says that it takes (slots, KV cache, who waits), "
+        "else found by what it delivers, and followed; a table bounds that. "
         "A number is kept, and gives way to overload.",
     )
     verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
@@ -278,7 +283,6 @@ NOT_YET: tuple[str, ...] = (
     "slice.split",
     "slice.max_input",
     "prompt.input",
-    "endpoint.share",
     "limits.class",
     "limits.max_cost",
     "limits.max_requests",

@@ -20,12 +20,15 @@ MISSES = 5  # looks that came to nothing, after which what was known is not know
 async def follow(engine: LiveEngine, lane: Lane) -> None:
     """Ask what the server holds while sending has begun, then how it is loaded, about once a second. Until cancelled."""
     wait_s = EVERY_S
-    while (capacity := await _capacity(lane)) is None:
+    while (capacity := await _capacity(lane)) is None and lane.gone is None:
         await asyncio.sleep(wait_s)
         wait_s = EVERY_S if lane.succeeded else min(2 * wait_s, LONGEST_S)
-    _tell(engine, lane, capacity)
+    if capacity is None:
+        return
+    lane.on_capacity(capacity)
+    _apply(engine, lane)
     misses = 0
-    while capacity.gauges:
+    while capacity.gauges and lane.gone is None:
         await asyncio.sleep(min(EVERY_S * max(1, misses), LONGEST_S))
         gauges = await _gauges(lane)
         now = asyncio.get_running_loop().time()
@@ -42,11 +45,6 @@ async def follow(engine: LiveEngine, lane: Lane) -> None:
             lane.on_capacity(capacity)
         lane.on_gauges(gauges, now)
         _apply(engine, lane)
-
-
-def _tell(engine: LiveEngine, lane: Lane, capacity: Capacity) -> None:
-    lane.on_capacity(capacity)
-    _apply(engine, lane)
 
 
 def _apply(engine: LiveEngine, lane: Lane) -> None:

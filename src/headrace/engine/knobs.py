@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
+from headrace.policy.share import Share
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
@@ -26,6 +27,7 @@ class Pace(Struct, frozen=True):
     tuned: tuple[int, int] | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    background: bool = False  # others come first
 
     @property
     def most_in_flight(self) -> int:
@@ -37,6 +39,10 @@ class Pace(Struct, frozen=True):
             return Window(self.concurrency)
         least, most = self.tuned
         return TuningWindow(self.concurrency, least, most)
+
+    def share(self) -> Share | None:
+        """What bounds ours where others come first; None: the endpoint is ours alone."""
+        return Share(self.most_in_flight) if self.background else None
 
     def rates(self, longest: int | None) -> Rates:
         """The limits per minute that the job names, to which a server's own may come. `longest`: answer, in tokens."""

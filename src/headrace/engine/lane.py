@@ -36,8 +36,10 @@ class Lane:
         self.window = window = pace.window()
         self.rates = pace.rates(longest)
         self._tuning = window if isinstance(window, TuningWindow) else None
+        self.share = pace.share()
         self.room = Room()
-        self.ceiling: Ceiling | None = None  # what the server says of itself
+        self.ceiling: Ceiling | None = None  # what follows of what the server says of itself
+        self._capacity = Capacity()
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
@@ -65,6 +67,8 @@ class Lane:
             return False
         if self.gone is not None or not self.room.is_open:
             return False
+        if self.share is not None and len(self.in_flight) >= self.share.limit:
+            return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
     def is_working(self, now: float) -> bool:
@@ -74,7 +78,7 @@ class Lane:
     @property
     def asks_for_gauges(self) -> bool:
         """Whether what the server says of itself would change anything: not where a number is to be kept."""
-        return self._tuning is not None
+        return self._tuning is not None or self.share is not None
 
     def has_room(self, work: Work) -> bool:
         """Whether the server's cache has room for this unit. If not, nothing more may be sent until it has."""
@@ -120,8 +124,12 @@ class Lane:
             self.suspects.clear()
         self.overloaded_since = None
         self._clean(send)
-        if self._tuning is not None:
-            self._tuning.on_delivered(send, seconds, self._work_of(usage), len(self.in_flight) + 1, now, self.sends + 1)
+        if self._tuning is not None or self.share is not None:
+            work, in_flight = self._work_of(usage), len(self.in_flight) + 1
+            if self._tuning is not None:
+                self._tuning.on_delivered(send, seconds, work, in_flight, now, self.sends + 1)
+            if self.share is not None:
+                self.share.on_delivered(send, seconds, work, in_flight, self.sends + 1)
         if not self.breaker.is_quiet:
             self._alive(now)
 
@@ -150,40 +158,52 @@ class Lane:
 
     def on_capacity(self, capacity: Capacity) -> None:
         """The server has said what it is and holds."""
-        tuning = self._tuning
-        if tuning is None:
-            return
-        self._counts_room = capacity.tokens is not None
-        self.ceiling = Ceiling(capacity)
-        self._follow(self.ceiling)
+        holds = capacity.tokens is not None or "kv_used" in capacity.gauges
+        self._counts_room = self._tuning is not None and holds
+        self._capacity = capacity
+        if capacity.tokens is not None or capacity.requests is not None or capacity.gauges:
+            self.ceiling = Ceiling(capacity)
+            self._follow(self.ceiling)
 
     def on_gauges(self, gauges: Gauges, now: float) -> None:
         """The server has said how it is loaded."""
-        if self.ceiling is not None:
-            mean_tokens = self.room.held / max(self.room.units, 1)
-            view = View(now, len(self.in_flight), self.room.held, self.mean_s, mean_tokens)
-            self.ceiling.on_gauges(gauges, view)
-            self._follow(self.ceiling)
+        ceiling = self.ceiling
+        if ceiling is None:
+            ceiling = self.ceiling = Ceiling(self._capacity)
+        room = self.room
+        view = View(
+            now, len(self.in_flight), room.held, self.mean_s, room.held / max(room.units, 1), self.rates.estimate.answer
+        )  # fmt: skip
+        ceiling.on_gauges(gauges, view)
+        if self.share is not None:
+            self.share.on_gauges(gauges, self._capacity, view)
+        self._follow(ceiling)
 
     def on_no_gauges(self) -> None:
         """The server does not say how it is loaded any more: the window is found by what comes back."""
-        if self._tuning is not None and self.ceiling is not None:
-            self.ceiling = None
-            self.room.allow(math.inf)
+        self.ceiling = None
+        self.room.allow(math.inf)
+        if self._tuning is not None:
             self._tuning.on_told(None, self.sends + 1)
+        if self.share is not None:
+            self.share.on_no_gauges()
 
     def _follow(self, ceiling: Ceiling) -> None:
-        """Let what the server says bound what is in flight; before its tokens are known well, by half."""
-        assert self._tuning is not None
-        is_sure = self.rates.estimate.seen >= FEW_ANSWERS
-        tokens = ceiling.tokens if is_sure else ceiling.tokens / 2
+        """Let what the server says bound what is in flight, by half before tokens are known well. A number stays as it is."""
+        tuning = self._tuning
+        if tuning is None:
+            return
+        tokens = ceiling.tokens if self.rates.estimate.seen >= FEW_ANSWERS else ceiling.tokens / 2
         self.room.allow(tokens)
         limit = ceiling.requests
         if tokens < math.inf:
             mean = self.room.held / self.room.units if self.room.units else 0.0
-            fitting = math.ceil(LOOSE * tokens / mean) if mean else self.window.ceiling
+            fitting = math.ceil(LOOSE * tokens / mean) if mean else tuning.ceiling
             limit = fitting if limit is None else min(limit, fitting)
-        self._tuning.on_told(limit, self.sends + 1)
+        tuning.bound(ceiling.most)
+        tuning.on_told(limit, self.sends + 1)
+        if limit is None and ceiling.is_queueing:
+            tuning.on_queue(self.sends + 1)
 
     def _held_by(self, work: Work) -> float:
         """Tokens that the server's cache is expected to hold for a unit; what others have put there already is theirs."""

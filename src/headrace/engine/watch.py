@@ -76,7 +76,7 @@ class Watch:
         if len(lane.in_flight) >= lane.window.limit:
             is_told = lane.ceiling is not None and lane.ceiling.is_known
             return "limit" if lane.window.limit == lane.window.ceiling and not is_told else "endpoint"
-        if not lane.room.is_open:
+        if not lane.room.is_open or (lane.share is not None and len(lane.in_flight) >= lane.share.limit):
             return "endpoint"
         if now < lane.rates.ready_at:
             return "rate"

@@ -12,25 +12,34 @@ from headrace.values import Capacity, Gauges
 FULL = 0.97  # the KV cache is used up to here: what is generated in the next second has to fit as well
 NEARLY = 0.9  # of the budget in flight: less says nothing about what more would do
 MOST_GROWTH = 1.15
+HALF_EMPTY, MOST_GROWTH_EMPTY = 0.7, 1.5
 LEAST_CUT, MOST_CUT = 0.02, 0.15
 STANDING = 0.03  # a queue of this share of what is in flight keeps the server fed
 BACK_OFF = 0.985  # how near the fill that was too much is approached again
 FIRST_REST, LONGEST_REST = 16, 256  # in requests' times: after so long what was too much is tried again
+LEAST_FILL = 0.01
+TELLING = 0.3  # from this share on, use tells the size of a cache that is not told
+PART_TO_COME = 0.4  # of an answer in flight, on average, with something to spare
 FEW_POLLS = 3
+QUEUE_POLLS = 2
 LEVEL_POLLS = 6
 LEVEL = 0.02
 FOREIGN_POLLS = 5
 FOREIGN_SHARE = 0.6
 
 
+_REFUSES_MORE = frozenset({"tgi", "tei"})
+
+
 class View(Struct, frozen=True):
-    """Our side at the time of a poll. `mean_s` and `mean_tokens` are those of a request of late, 0 before the first reply."""
+    """Our side at the time of a poll. The means are those of a request of late, `mean_s` 0 before the first reply."""
 
     now: float
     in_flight: int
     held: float  # tokens expected in flight
     mean_s: float
     mean_tokens: float
+    mean_answer: float
 
 
 class Ceiling:
@@ -44,8 +53,12 @@ class Ceiling:
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
+        self._tokens: float | None = capacity.tokens
         # Slots of llama.cpp that share a cache fail a request for which there is no room, instead of putting it back.
         self._is_hard = capacity.server == "llama.cpp"
+        # Slots that have a cache each need no budget together.
+        slots, context = capacity.requests or 0, capacity.context or 0
+        self._is_divided = self._is_hard and 0 < slots * context <= (capacity.tokens or 0)
         self.fill = 1.0
         self.rule = "told"
         self._seats: int | None = None  # learnt: so many ran while others waited, and the cache was not full
@@ -57,12 +70,13 @@ class Ceiling:
         self._rest = FIRST_REST
         self._retry_at = 0.0
         self._foreign = 0
+        self._queued = 0  # polls in a row at which requests waited
         self._plateau: deque[int] = deque(maxlen=LEVEL_POLLS)  # how many ran while others waited
 
     @property
     def is_known(self) -> bool:
         """Whether the server's figures bound anything."""
-        return self.is_whole and (self._capacity.tokens is not None or self.requests is not None)
+        return self.tokens < math.inf or self.requests is not None
 
     @property
     def is_whole(self) -> bool:
@@ -70,33 +84,47 @@ class Ceiling:
         return self._foreign < FOREIGN_POLLS
 
     @property
+    def is_queueing(self) -> bool:
+        """Whether the server keeps requests waiting, so that more of them would only wait as well."""
+        return self.is_whole and self._queued >= QUEUE_POLLS
+
+    @property
+    def most(self) -> int | None:
+        """So many are refused, or fewer: a bound that says nothing about how many are worked on at once."""
+        return self._capacity.requests if self._capacity.server in _REFUSES_MORE and self.is_whole else None
+
+    @property
     def requests(self) -> int | None:
-        told = self._capacity.requests
+        told = self._capacity.requests if self._capacity.server not in _REFUSES_MORE else None
         if not self.is_whole:
             return None
         return told if self._seats is None else self._seats if told is None else min(told, self._seats)
 
     @property
     def tokens(self) -> float:
-        told = self._capacity.tokens
-        return math.inf if told is None or not self.is_whole else told * self.fill
+        if self._tokens is None or not self.is_whole or self._is_divided:
+            return math.inf
+        return self._tokens * self.fill
 
     def on_gauges(self, gauges: Gauges, view: View) -> None:
         """A poll. Cuts at most once, and grows at most once, in the time that a request takes."""
         self._judge_whole(gauges, view)
         preempted = self._preempted(gauges)
-        self._peak = max(self._peak, gauges.kv_used or 0.0)
+        if self._tokens is None and gauges.kv_used is not None and gauges.kv_used >= TELLING and view.mean_s > 0.0:
+            self._tokens = view.held / gauges.kv_used  # it does not say what it holds, but how much of it this is
+        self._peak = max(self._peak, self._used(gauges, view))
         self._polls += 1
-        if view.mean_s <= 0.0 or self._is_hard:
-            return
         waiting = self._waiting(gauges)
         is_queue = waiting > 1 + STANDING * view.in_flight
+        self._queued = self._queued + 1 if is_queue else 0
+        if view.mean_s <= 0.0 or self._is_hard:
+            return
         self._learn_seats(gauges, view)
         if view.now - self._changed_at < view.mean_s:
             return
         if preempted or (is_queue and (gauges.kv_used is None or gauges.kv_used >= NEARLY)):
             self._cut(preempted, waiting, view)
-        elif not is_queue and gauges.kv_used is not None and self._polls >= FEW_POLLS and view.held >= NEARLY * self.tokens:
+        elif not is_queue and self._polls >= FEW_POLLS and view.held >= NEARLY * self.tokens:
             self._grow(view)
 
     def _cut(self, preempted: int, waiting: int, view: View) -> None:
@@ -114,7 +142,10 @@ class Ceiling:
             else:
                 self._peak, self._polls = 0.0, 0
             return
-        wanted = self.fill * min(FULL / max(self._peak, 0.01), MOST_GROWTH)
+        if self._peak < NEARLY:  # what was too much once is not too much now: others have gone, or answers are shorter
+            self._too_much, self._rest = math.inf, FIRST_REST
+        most = MOST_GROWTH if self._peak >= HALF_EMPTY else MOST_GROWTH_EMPTY
+        wanted = self.fill * min(FULL / max(self._peak, 0.01), most)
         if wanted > self._too_much * BACK_OFF:
             if view.now >= self._retry_at:
                 self._too_much = math.inf
@@ -140,8 +171,14 @@ class Ceiling:
             self._plateau.clear()
 
     def _change(self, fill: float, rule: str, now: float) -> None:
-        self.fill, self.rule, self._changed_at = fill, rule, now
+        self.fill, self.rule, self._changed_at = max(fill, LEAST_FILL), rule, now
         self._peak, self._polls = 0.0, 0
+
+    def _used(self, gauges: Gauges, view: View) -> float:
+        """The share of the cache that is used: as told, or else as expected where about half of each answer is there."""
+        if gauges.kv_used is not None or self._tokens is None or view.mean_tokens <= 0.0:
+            return gauges.kv_used or 0.0
+        return view.held / self._tokens * (1 - PART_TO_COME * view.mean_answer / view.mean_tokens)
 
     def _waiting(self, gauges: Gauges) -> int:
         for_room = gauges.waiting_for_capacity

@@ -60,7 +60,7 @@ class Evidence:
             return 0.0, math.inf
         per_work = self.seconds / self.work
         rest = self.seconds_2 - 2 * per_work * self.work_seconds + per_work * per_work * self.work_2
-        return self._mean_in_flight() / per_work, math.sqrt(max(rest, 0.0)) / self.seconds
+        return self.mean_in_flight / per_work, math.sqrt(max(rest, 0.0)) / self.seconds
 
     def by_count(self) -> tuple[float, float]:
         """(requests per second, relative standard error).
@@ -72,9 +72,10 @@ class Evidence:
         mean = self.seconds / self.completions
         rest = self.seconds_2 - self.completions * mean * mean
         uneven = self.work_2 / self.work**2 - 1 / self.completions if self.work > 0.0 else 0.0
-        return self._mean_in_flight() / mean, math.sqrt(max(rest, 0.0) / self.seconds**2 + HIDDEN * max(uneven, 0.0))
+        return self.mean_in_flight / mean, math.sqrt(max(rest, 0.0) / self.seconds**2 + HIDDEN * max(uneven, 0.0))
 
-    def _mean_in_flight(self) -> float:
+    @property
+    def mean_in_flight(self) -> float:
         return self.in_flight / self.completions
 
 
@@ -86,6 +87,12 @@ def gain(before: Evidence, after: Evidence) -> Gain:
         if old[0] > 0.0 and error < best.error:
             best = Gain(new[0] / old[0], error)
     return best
+
+
+def may_equal(before: Evidence, after: Evidence, share: float) -> bool:
+    """Whether `after` may deliver that share of what `before` does, in either measure."""
+    pairs = ((before.by_work(), after.by_work()), (before.by_count(), after.by_count()))
+    return any(new[0] >= old[0] * (share - old[1] - new[1]) for old, new in pairs)
 
 
 def kink(below: Evidence, middle: Evidence, above: Evidence) -> Gain:
@@ -107,3 +114,11 @@ def kink(below: Evidence, middle: Evidence, above: Evidence) -> Gain:
     share = ((time_above - time_middle) / (n_above - n_middle) - usual) / (full - usual)
     error = time_middle * second.error / (n_above - n_middle) + time_middle * first.error / (n_middle - n_below)
     return Gain(share, error / (full - usual))
+
+
+def is_bent(below: Evidence | None, middle: Evidence, above: Evidence, bent: float) -> bool:
+    """Whether the `kink` is clearly larger than that; not where there is nothing below to compare with."""
+    if below is None:
+        return False
+    share, error = kink(below, middle, above)
+    return share > bent and share > 1.5 * error

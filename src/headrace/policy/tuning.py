@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from headrace.policy.climb import Climb
-from headrace.policy.evidence import Evidence, gain, kink
+from headrace.policy.evidence import Evidence, gain, is_bent, may_equal
+from headrace.policy.refusals import Refusals
+from headrace.policy.stages import (
+    BENT,
+    CHANGED,
+    EQUAL,
+    FINE,
+    FIRST_REST,
+    LEAST_JUDGED,
+    LONGEST_REST,
+    LONGEST_REST_UNITS,
+    MOST_BROKEN,
+    MOST_UPS,
+    NEAR,
+    PROPORTIONAL,
+    RAMP,
+    STEEP,
+    STEP,
+    STILL_GROWS,
+    SURE,
+    WORTH,
+    Stage,
+)  # fmt: skip
 from headrace.policy.window import Move
 
 AUTO_START = 6
 AUTO_MOST = 512
-
-RAMP = 2.0  # the ramp doubles
-STEP = 1.2  # a probe goes so far up or down
-# Growth of delivery against growth of the window, as a quotient of logarithms: 1 where all of it pays.
-PROPORTIONAL = 0.75  # the ramp goes on, and a probe is followed by one twice as large
-STEEP = 0.5  # a probe is followed by one a third as large again
-STILL_GROWS = 0.35  # the ramp's last step was no mistake
-WORTH = 0.2  # a larger window is kept
-BENT = 0.2  # the share of a full server's queueing above which a larger window is too large, whatever it delivers
-FINE = 1.15  # a probe that went further than this and found some gain is followed by one half as far
-NEAR = 1.08
-EQUAL = 0.985  # a smaller window that delivers so much is as good
-SURE = 0.02  # the standard error at which a probe is judged
-CHANGED = 0.15  # the server's own pace has changed when a full window delivers so much more or less
-LEAST_JUDGED = 32
-FIRST_REST = 4  # rounds between probes; doubled with each that finds nothing better
-LONGEST_REST = 24
-MOST_UPS = 4
-LONGEST_REST_UNITS = 512
-RARE = 0.005  # a usual share of refusals below this: one is news
-MEMORY = 100.0  # completions over which the usual share of refusals is kept
-MOST_BROKEN = 3  # so often may a server refuse what it has told; then it is searched for below that
-
-
-class Stage(StrEnum):
-    """What the self-tuning window is about."""
-
-    RAMP = "ramp"  # doubling while that delivers more
-    HOLD = "hold"  # at the best window known
-    UP = "up"  # trying a larger one
-    DOWN = "down"  # trying a smaller one
-    TOLD = "told"  # at what the server itself says
 
 
 class TuningWindow:
@@ -79,18 +67,15 @@ class TuningWindow:
         self._too_many: int | None = None
         self._refuted: int | None = None  # this did not pay before: only a clear gain may say otherwise
         self._step = STEP  # the next probe up: longer where the last one paid well
-        self._refusals = self._answers = 0  # since the last change
+        self._refusals = Refusals()
         self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
-        self._usual = 0.0  # the usual share of refusals
         self._broken = 0  # how often what was told has been refused
 
     # -- what is observed
 
     def on_delivered(self, send: int, seconds: float, work: float, in_flight: int, now: float, next_send: int) -> Move | None:
         """A reply. `in_flight` counts it too; `work` is in tokens; `next_send` numbers what is sent next."""
-        if self._usual:
-            self._usual -= self._usual / MEMORY
-        self._answers += send >= self._since
+        self._refusals.on_answer(counts=send >= self._since)
         if self.stage is Stage.TOLD:
             return None
         is_full = in_flight >= self.limit - self.limit // 10
@@ -107,24 +92,22 @@ class TuningWindow:
 
     def on_refused(self, send: int, next_send: int) -> Move | None:
         """A refusal for overload, or a timeout."""
-        usual = self._usual
-        self._usual += (1.0 - usual) / MEMORY
+        was_usual = self._refusals.are_usual
+        is_news = self._refusals.on_refusal(counts=send >= self._since)
         if send < self._since:
             began, least = self._episode
             if send < began or self.limit <= least or self.stage is not Stage.HOLD:
                 return None
             self._held = self.limit = self.limit - 1  # the rest of what the cut window had in flight
             return Move(self.limit, "refusals_cut")
-        self._refusals += 1
-        seen = self._refusals + self._answers
-        if self._refusals <= (usual > RARE) + 2 * usual * seen + 3 * (usual * seen) ** 0.5:
+        if not is_news:
             return None
         self._broken += self.stage is Stage.TOLD
         is_trial = self.limit > self._held
         least = self._held if is_trial else max(self.least, self.limit // 2)
-        self._episode = (self._since if usual <= RARE else next_send, least)
+        self._episode = (next_send if was_usual else self._since, least)
         self._is_capped = True
-        return self._settle(max(self.limit - self._refusals, least), "refusals_cut", next_send)
+        return self._settle(max(self.limit - self._refusals.count, least), "refusals_cut", next_send)
 
     def on_overload_episode(self, next_send: int) -> Move | None:
         """Overload has been judged endpoint-wide: halve, once for what was sent since the last change."""
@@ -134,6 +117,11 @@ class TuningWindow:
         self._episode = (next_send, self.limit)
         return self._settle(self.limit // 2, "overload_halves", next_send)
 
+    def bound(self, most: int | None) -> None:
+        """The server refuses more than so many."""
+        if most is not None and most < self.ceiling:
+            self.ceiling = max(most, self.least)
+
     def on_told(self, limit: int | None, next_send: int) -> Move | None:
         """The server's own figures allow so many: they are taken at once, and nothing is tried. None: they say nothing any more.
 
@@ -142,12 +130,21 @@ class TuningWindow:
         if limit is None:
             return self._settle(self.limit, "told_no_more", next_send) if self.stage is Stage.TOLD else None
         limit = min(max(limit, self.least), self.ceiling)
-        if self._broken >= MOST_BROKEN or self._usual > RARE:
+        if self._broken >= MOST_BROKEN or self._refusals.are_usual:
             return self._settle(limit, "told_less", next_send) if limit < self.limit else None
         if self.stage is Stage.TOLD and limit == self.limit:
             return None
         self._held = limit
         return self._change(limit, Stage.TOLD, "told", next_send)
+
+    def on_queue(self, next_send: int) -> Move | None:
+        """The server says that requests of ours wait there: more of them would wait as well."""
+        if self.stage is Stage.RAMP:
+            return self._settle(self.limit, "queue_ends_ramp", next_send)
+        if self.stage is Stage.UP:
+            return self._change(self._held, Stage.HOLD, "queue_ends_probe", next_send)
+        self._goes_up = False
+        return None
 
     def on_return(self, now: float, next_send: int) -> Move | None:
         """The server was away for long: what was known of it need not hold. Ramp anew from where the run began."""
@@ -194,7 +191,7 @@ class TuningWindow:
         if evidence.completions < rounds * max(self.limit, LEAST_JUDGED):
             return None
         before, self._held_evidence, self._evidence = self._held_evidence, evidence, Evidence()
-        self._refusals = self._answers = 0
+        self._refusals.forget()
         if self._unsure is not None:
             (was, delivered), self._unsure = self._unsure, None
             evidence.add_all(before)
@@ -254,7 +251,7 @@ class TuningWindow:
     def _is_better(self, held: Evidence, more: Evidence, grown: float) -> bool:
         """Whether a larger window pays: it delivers more, and the server does not yet queue what it adds."""
         is_refuted = self._refuted is not None and self.limit >= self._refuted
-        return gain(held, more).ratio >= grown ** (STEEP if is_refuted else WORTH) and not _is_bent(self._below, held, more)
+        return gain(held, more).ratio >= grown ** (STEEP if is_refuted else WORTH) and not is_bent(self._below, held, more, BENT)
 
     def _tried_more(self, held: Evidence, evidence: Evidence, ratio: float, next_send: int) -> Move | None:
         was, tried = self._held, self.limit
@@ -292,10 +289,9 @@ class TuningWindow:
 
     def _tried_less(self, held: Evidence, evidence: Evidence, next_send: int, *, is_as_good: bool) -> Move | None:
         if self._sagged:  # the pace has changed: so much depends on the answer that either measure may give it
-            pairs = ((held.by_work(), evidence.by_work()), (held.by_count(), evidence.by_count()))
-            is_as_good = any(new[0] >= old[0] * (EQUAL - old[1] - new[1]) for old, new in pairs)
+            is_as_good = may_equal(held, evidence, EQUAL)
             self._sagged = False
-        if is_as_good or _is_bent(self._below, evidence, held, 2 * BENT):
+        if is_as_good or is_bent(self._below, evidence, held, 2 * BENT):
             self._held, self._held_evidence, self._rest = self.limit, evidence, FIRST_REST
             return self._begin_probe(next_send)
         self._below = evidence
@@ -324,12 +320,5 @@ class TuningWindow:
         self._since = next_send
         self._to_skip = 0 if stage is Stage.RAMP else self.limit
         self._evidence = Evidence()
-        self._refusals = self._answers = 0
+        self._refusals.forget()
         return Move(self.limit, rule) if self.limit != before else None
-
-
-def _is_bent(below: Evidence | None, middle: Evidence, above: Evidence, bent: float = BENT) -> bool:
-    if below is None:
-        return False
-    share, error = kink(below, middle, above)
-    return share > bent and share > 1.5 * error

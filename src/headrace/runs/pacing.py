@@ -24,7 +24,9 @@ def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
 def pace_of(endpoint: EndpointSpec, slots: int | None, endpoints: int = 1) -> Pace:
     """How fast one of so many endpoints is asked. `slots`: what it is known to work on at once."""
     start, tuned = _window_of(endpoint.concurrency, slots, endpoints)
-    return Pace(start, tuned, endpoint.requests_per_minute, endpoint.tokens_per_minute)
+    return Pace(
+        start, tuned, endpoint.requests_per_minute, endpoint.tokens_per_minute, background=endpoint.share == "background"
+    )  # fmt: skip
 
 
 def _window_of(concurrency: str | int | ConcurrencySpec, slots: int | None, endpoints: int) -> tuple[int, tuple[int, int] | None]:
