@@ -93,12 +93,15 @@ class Survey:
         self._get = get
         self._capacity: Capacity | None = None
         self._load_page: str | None = None
-        self._is_asked = False
+        self._is_asked = self._is_stale = False
 
     async def capacity(self) -> Capacity | None:
-        """What the server is and holds; None where nobody has answered. What has been said once is not asked for again."""
-        if self._capacity is not None or (self._is_asked and self._site.is_public):
+        """What the server is and holds; None where nobody has answered. What has been said is asked for again only after
+        the server did not answer for its load: it may have been started anew.
+        """
+        if (self._capacity is not None and not self._is_stale) or (self._is_asked and self._site.is_public):
             return self._capacity
+        self._is_stale = False
         self._is_asked = True
         models_page, metrics = await asyncio.gather(self._ask(self._site.models), self._ask(self._site.page(_PAGES["metrics"])))
         if models_page is None and metrics is None:
@@ -121,6 +124,7 @@ class Survey:
             return None
         page = _body(await self._ask(self._site.page(_PAGES[self._load_page])))
         if page is None or self._capacity is None:
+            self._is_stale = True
             return None
         return _read_load(self._capacity.server, self._load_page, page)
 

@@ -26,8 +26,6 @@ LEVEL_POLLS = 6
 LEVEL = 0.02
 FOREIGN_POLLS = 5
 FOREIGN_SHARE = 0.6
-
-
 _REFUSES_MORE = frozenset({"tgi", "tei"})
 
 
@@ -114,7 +112,7 @@ class Ceiling:
             self._tokens = view.held / gauges.kv_used  # it does not say what it holds, but how much of it this is
         self._peak = max(self._peak, self._used(gauges, view))
         self._polls += 1
-        waiting = self._waiting(gauges)
+        waiting = _waiting(gauges)
         is_queue = waiting > 1 + STANDING * view.in_flight
         self._queued = self._queued + 1 if is_queue else 0
         if view.mean_s <= 0.0 or self._is_hard:
@@ -157,7 +155,7 @@ class Ceiling:
 
         Where prompts wait to be computed, how many run goes up and down.
         """
-        running, waiting = gauges.running, self._waiting(gauges)
+        running, waiting = gauges.running, _waiting(gauges)
         if running is None or gauges.kv_used is None or self._capacity.requests is not None:
             return
         if waiting <= STANDING * view.in_flight or gauges.kv_used >= NEARLY:
@@ -180,10 +178,6 @@ class Ceiling:
             return gauges.kv_used or 0.0
         return view.held / self._tokens * (1 - PART_TO_COME * view.mean_answer / view.mean_tokens)
 
-    def _waiting(self, gauges: Gauges) -> int:
-        for_room = gauges.waiting_for_capacity
-        return for_room if for_room is not None else gauges.waiting or 0
-
     def _preempted(self, gauges: Gauges) -> int:
         """How many were put back since the last poll; a count that has gone down began anew."""
         before, self._preemptions = self._preemptions, gauges.preemptions
@@ -196,3 +190,9 @@ class Ceiling:
         is_foreign = seen < FOREIGN_SHARE * view.in_flight - 1
         step = 1 if is_foreign else -1
         self._foreign = min(max(self._foreign + step, 0), 2 * FOREIGN_POLLS)
+
+
+def _waiting(gauges: Gauges) -> int:
+    """Those that wait for room; others wait for something of their own."""
+    for_room = gauges.waiting_for_capacity
+    return for_room if for_room is not None else gauges.waiting or 0

@@ -180,6 +180,20 @@ def test_a_page_that_fails_says_nothing_and_the_next_one_may() -> None:
     assert server.gauges() is not None
 
 
+def test_after_its_load_was_not_said_a_server_is_asked_anew_what_it_holds() -> None:
+    server = Server({"/v1/models": pages.LLAMA_MODELS, "/metrics": pages.LLAMA_METRICS, "/props": pages.LLAMA_PROPS})
+    server.capacity()
+    served, server.served = server.served, {}
+    assert server.gauges() is None
+    server.served = {**served, "/props": pages.LLAMA_PROPS.replace(b'"total_slots":8', b'"total_slots":2')}
+    capacity = server.capacity()
+    assert capacity is not None
+    assert capacity.requests == 2
+    asked = len(server.asked)
+    assert server.capacity() is capacity
+    assert len(server.asked) == asked
+
+
 def test_pages_stand_beside_v1_and_carry_the_query() -> None:
     site = Site("https://h/a/v1/chat/completions?key=x", CHAT, "m")
     assert site.page("/metrics") == "https://h/a/metrics?key=x"

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.tuning import AUTO_START, Stage, TuningWindow
+from headrace.policy.stages import MOST_BROKEN, Stage
+from headrace.policy.tuning import AUTO_START, TuningWindow
 from headrace.policy.window import Move
 
 
@@ -207,3 +208,73 @@ def test_a_server_that_comes_back_is_ramped_up_anew():
     assert loop.window.stage is Stage.RAMP
     loop.run(2000)
     assert 34 <= loop.window.limit <= 48
+
+
+# What the server itself says
+
+
+def test_what_a_server_tells_is_taken_at_once_and_kept() -> None:
+    window = TuningWindow(6, 1, 512)
+    assert window.on_told(88, 1) == Move(88, "told")
+    for send in range(2, 2000):
+        window.on_delivered(send, 1.0, 10.0, 88, send / 10, send + 88)
+    assert (window.limit, window.stage) == (88, Stage.TOLD)
+    assert window.on_told(88, 2000) is None
+    assert window.on_told(1000, 2000) == Move(512, "told")
+    assert window.on_told(0, 2000) == Move(1, "told")
+
+
+def test_a_server_that_tells_no_more_is_searched_from_there() -> None:
+    window = TuningWindow(6)
+    assert window.on_told(None, 1) is None
+    window.on_told(40, 1)
+    window.on_told(None, 2)
+    assert (window.limit, window.stage) == (40, Stage.HOLD)
+
+
+def test_what_is_told_and_refused_all_the_same_is_searched_for_below() -> None:
+    window = TuningWindow(6)
+    last = 1
+    for _ in range(MOST_BROKEN):
+        window.on_told(88, last)
+        assert window.stage is Stage.TOLD
+        for send in range(last, last + 40):
+            window.on_refused(send, send + 88)
+        assert window.stage is Stage.HOLD
+        assert window.on_told(88, last + 40) is None
+        for send in range(last + 40, last + 1040):
+            window.on_delivered(send, 1.0, 10.0, 1, float(send), send + 1)
+        last += 1040
+    send = last
+    assert window.on_told(88, send) is None
+    assert window.stage is not Stage.TOLD
+    assert window.on_told(10, send) == Move(10, "told_less")
+
+
+def test_a_queue_at_the_server_ends_the_ramp() -> None:
+    window = TuningWindow(6)
+    window.on_queue(1)
+    assert (window.limit, window.stage) == (6, Stage.HOLD)
+    assert window.on_queue(2) is None
+
+
+def test_a_queue_at_the_server_ends_a_probe_up() -> None:
+    window = TuningWindow(40)
+    window.on_queue(1)
+    send = 0
+    while window.stage is Stage.HOLD:
+        send += 1
+        window.on_delivered(send, 1.0, 10.0, window.limit, float(send), send + 1)
+    assert window.stage is Stage.UP
+    assert window.on_queue(send + 1) == Move(40, "queue_ends_probe")
+
+
+def test_a_bound_that_is_told_is_kept() -> None:
+    window = TuningWindow(6, 2, 512)
+    window.bound(None)
+    window.bound(600)
+    assert window.ceiling == 512
+    window.bound(128)
+    assert window.ceiling == 128
+    window.bound(1)
+    assert window.ceiling == 2

@@ -247,8 +247,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"limits": {"order": "prefix"}}, "limits.order"),
         ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
-        ({"endpoint": [{"url": "http://a/v1"}, {"url": "http://b/v1", "share": "background"}]}, "endpoint.share"),
-        ({"endpoint": {"share": "background"}}, "endpoint.share"),
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),
         ({"quality": {"sample": 1}}, "quality"),
@@ -269,7 +267,7 @@ def test_the_embedded_model_takes_weights_an_identity_and_a_number_in_flight() -
 
 
 def test_what_is_not_served_yet_may_stand_at_its_default() -> None:
-    value = job(limits={"order": "input", "class": "batch"}, slice={"truncate": "2000 chars"}, endpoint={"share": "full"})
+    value = job(limits={"order": "input", "class": "batch"}, slice={"truncate": "2000 chars"}, endpoint={"share": "background"})
     assert job_from_dict(value, BASE).spec.limits.order == "input"
 
 
