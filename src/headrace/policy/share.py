@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from headrace.policy.ceiling import View
@@ -17,6 +18,8 @@ STAND_BACK_POLLS = 3  # nothing is added so long after others have queued
 ROUND = 16  # completions at least, by which a time is judged
 SLOWER = 1.08  # against the best seen: somebody queues
 CUT = 0.9
+FIRST_REST, LONGEST_REST = 4, 32  # rounds before what was too many is tried again
+MOST_KEPT = 1000
 MOST_ROUNDS = 4  # until a time is judged that is not clear
 
 
@@ -38,6 +41,8 @@ class Share:
         self._evidence = Evidence()
         self._since = 1  # the first send that counts
         self._climbs = True
+        self._too_many: float = math.inf  # with so many of ours it was slower
+        self._rest, self._rested = FIRST_REST, 0
 
     def on_gauges(self, gauges: Gauges, capacity: Capacity, view: View) -> None:
         """A poll. Nothing is learnt where the server does not say how many run."""
@@ -87,16 +92,25 @@ class Share:
             return  # not clear yet
         if slower > SLOWER:
             self._climbs = False
+            self._rest = min(2 * self._rest, LONGEST_REST) if self.limit == self._too_many else FIRST_REST
+            self._too_many, self._rested = self.limit, 0
             self._take(max(1, int(min(self.limit - 1, self.limit * CUT / slower))), "slower")
             self._begin(next_send)
             return
-        if slower < 1 - error:
+        if slower < 1 - 3 * error:
             self._best = evidence
+        elif slower < 1 + 2 * error:
+            # The luckiest of many rounds would be a measure that no later one meets.
+            best.add_all(evidence)
+            if best.completions > MOST_KEPT:
+                best.fade()
         self._go_on(in_flight, next_send)
 
     def _go_on(self, in_flight: int, next_send: int) -> None:
-        """As fast as ever: one more, or twice as many before anything was ever slower."""
-        if in_flight >= self.limit - self.limit // 10:
+        """As fast as ever: one more, or twice as many before anything was ever slower. What was too many is tried seldom."""
+        self._rested += 1
+        is_too_many = self.limit + 1 >= self._too_many and self._rested < self._rest
+        if in_flight >= self.limit - self.limit // 10 and not is_too_many:
             self._take(self.limit * 2 if self._climbs else self.limit + 1, "as_fast")
         self._begin(next_send)
 
