@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from bench.figures import Figure, at_least, at_most, print_table, shown
 from headrace.engine.knobs import Knobs, Pace
 from headrace.policy.bucket import Rates
 from headrace.policy.pause import Pause
+from headrace.policy.room import Room
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Move, Window
-from headrace.testing import NEVER, FakeEndpoint, Laws
+from headrace.testing import NEVER, FakeEndpoint, Laws, run_virtual
 from headrace.testing.life import Life
 from headrace.values import Failure, Kind, Limit, Reply, Request, Sent, Usage
 
@@ -41,10 +43,12 @@ class Law:
     mean_chars: int = 1600
     refused_bar: float | None = None
     recomputed_bar: float | None = None
+    has_others: bool = True  # other ways to pick the number are shown beside it
     changes: tuple[tuple[float, float], ...] = ()  # (share of the oracle's time, factor of the capacity)
 
 
 AUTO = Pace(6, (1, 512))
+BACKGROUND = Pace(6, (1, 512), background=True)
 KNOBS = Knobs(run="feed", config=1, unit_deadline_s=1e6, attempt_timeout=1e5)
 
 
@@ -128,6 +132,16 @@ LAWS = (
         "KV budget, no gauges",
         Laws(kv_tokens=40_000, prefill_ms_per_token=0.05, decode_ms_per_token=20, answer="echo:400"),
         (48, 64, 72, 80, 88, 96, 112), 0.93, recomputed_bar=0.02,
+    ),
+    Law(
+        "8 slots, gauges",
+        Laws(style="llama.cpp", slots=8, prefill_ms_per_token=1, decode_ms_per_token=20, answer="echo:400", jitter=0.2),
+        (8, 10), 0.97, has_others=False,
+    ),
+    Law(
+        "KV budget, gauges",
+        Laws(style="vllm", kv_tokens=40_000, prefill_ms_per_token=0.05, decode_ms_per_token=20, answer="echo:400"),
+        (80, 84, 88), 0.97, recomputed_bar=0.02, has_others=False,
     ),
     Law(
         "429 above 40 in flight",
@@ -214,7 +228,7 @@ def measured(law: Law, units: int) -> list[Figure]:
         name = f"{law.name}: auto, tokens recomputed, worst of {len(tried)} seeds"
         figures.append(at_most(name, worst, 100 * law.recomputed_bar, "%", 2))
         figures.append(shown(f"{law.name}: auto, tokens recomputed, the tuned seed", 100 * auto.recomputed, "%", 2))
-    for name, pace in others.items():
+    for name, pace in others.items() if law.has_others else ():
         ran = Ran(law, pace, texts)
         tail = f" (refused {100 * ran.refused:.1f} %)" if law.refused_bar is not None else ""
         tail += f" (recomputed {100 * ran.recomputed:.1f} %)" if law.recomputed_bar is not None else ""
@@ -246,13 +260,52 @@ def several(units: int) -> list[Figure]:
     return [*figures, _judged(worst, units)]
 
 
+BESIDE = (
+    Law("8 slots, 4 of others, gauges", Laws(style="llama.cpp", slots=8, latency_ms=2000, jitter=0.2, background=((0.0, 4.0),)), (), 1.03),
+    Law("8 slots, 4 of others, no gauges", Laws(slots=8, latency_ms=2000, jitter=0.2, background=((0.0, 4.0),)), (), 1.05),
+    Law(
+        "KV budget, others come and go, gauges",
+        Laws(
+            style="vllm", kv_tokens=40_000, prefill_ms_per_token=0.002, decode_ms_per_token=20, answer="echo:400",
+            background=((0.0, 10.0), (60.0, 80.0), (120.0, 10.0)), background_prompt=400, background_answer=200,
+        ),
+        (), 1.03,
+    ),
+)  # fmt: skip
+
+
+def beside(law: Law, units: int) -> list[Figure]:
+    """`share = "background"`: how much longer the requests of others take than without us, and what is left for ours."""
+    ran = Ran(law, BACKGROUND, texts_of(law, units // 5))
+    full = Ran(law, AUTO, texts_of(law, units // 5))
+    usual = statistics.fmean(_alone(law.laws, ran.seconds))
+    theirs = statistics.fmean(ran.endpoint.others.seconds)
+    return [
+        at_most(f"{law.name}: background, what others' requests take against without us", theirs / usual, law.bar, "x", 3),
+        shown(f"{law.name}: background, ours", ran.per_second, "units/s", 2),
+        shown(f"{law.name}: full, others' requests", statistics.fmean(full.endpoint.others.seconds) / usual, "x", 2),
+        shown(f"{law.name}: full, ours", full.per_second, "units/s", 2),
+    ]
+
+
+def _alone(laws: Laws, seconds: float) -> list[float]:
+    async def scene() -> list[float]:
+        endpoint = FakeEndpoint(laws)
+        await endpoint.send(Request(0, 0, b'[{"role":"user","content":"x"}]', "k", 1e6))
+        await asyncio.sleep(seconds)
+        return endpoint.others.seconds
+
+    return run_virtual(scene(), max_steps=100_000_000)
+
+
 def cpu(observations: int = 200_000) -> Figure:
     """A closed loop of 64 without an engine: what the rules alone cost a unit."""
     rng = random.Random(7)
     recorded = [(rng.lognormvariate(0, 0.5), 50.0 + 100 * rng.random()) for _ in range(observations)]
     told = (Limit("requests", 1e7, 9e6, 1.0), Limit("tokens", 1e9, 9e8, 1.0))
     usage = Usage(400, 100)
-    window, rates, pause = TuningWindow(6), Rates(1e7, 1e9), Pause()
+    window, rates, pause, room = TuningWindow(6), Rates(1e7, 1e9), Pause(), Room()
+    room.allow(1e9)
     began = time.process_time()
     now, send = 0.0, 0
     for seconds, work in recorded:
@@ -261,12 +314,15 @@ def cpu(observations: int = 200_000) -> Figure:
         if now < rates.ready_at:
             continue
         reserved = rates.reserve(now, 1600)
+        if room.takes(sum(reserved)):
+            room.take(sum(reserved))
+            room.give_back(sum(reserved))
         rates.on_limits(told, now)
         rates.settle(now, reserved, 1600, usage)
         pause.on_completion(overload=False, window=window.limit)
         window.on_delivered(max(1, send - window.limit), seconds, work, window.limit, now, send)
     micros = (time.process_time() - began) / observations * 1e6
-    return at_most(f"{observations:,} observations into window, buckets and pause: CPU a unit", micros, 10, "µs")
+    return at_most(f"{observations:,} observations into window, buckets, room and pause: CPU a unit", micros, 10, "µs")
 
 
 def _judged(figure: Figure, units: int) -> Figure:
@@ -279,7 +335,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_UNITS:,} units instead of {UNITS:,}")
     units = QUICK_UNITS if parser.parse_args().quick else UNITS
     figures: list[Figure] = []
-    for law, judged in (*((law, measured) for law in LAWS), *((law, paced) for law in PACED)):
+    for law, judged in (*((law, measured) for law in LAWS), *((law, paced) for law in PACED), *((law, beside) for law in BESIDE)):
         print(f"-- {law.name}", flush=True)
         figures += judged(law, units)
     figures += several(units)

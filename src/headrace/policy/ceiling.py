@@ -140,7 +140,7 @@ class Ceiling:
             else:
                 self._peak, self._polls = 0.0, 0
             return
-        if self._peak < NEARLY:  # what was too much once is not too much now: others have gone, or answers are shorter
+        if self._peak < HALF_EMPTY:  # what was too much once is not too much now: others have gone, or answers are shorter
             self._too_much, self._rest = math.inf, FIRST_REST
         most = MOST_GROWTH if self._peak >= HALF_EMPTY else MOST_GROWTH_EMPTY
         wanted = self.fill * min(FULL / max(self._peak, 0.01), most)
