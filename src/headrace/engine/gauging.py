@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.engine.live import LiveEngine
 
 EVERY_S = 1.0
+SOON_S = 0.25  # while each look allows twice as much
 LONGEST_S = 30.0  # between two looks at a server that does not answer them
 LIMIT_S = 10.0  # whatever an endpoint promises
 MISSES = 5  # looks that came to nothing, after which what was known is not known any more
@@ -29,7 +30,8 @@ async def follow(engine: LiveEngine, lane: Lane) -> None:
     _apply(engine, lane)
     misses = 0
     while capacity.gauges and lane.gone is None:
-        await asyncio.sleep(min(EVERY_S * max(1, misses), LONGEST_S))
+        is_reaching = lane.ceiling is not None and lane.ceiling.is_reaching
+        await asyncio.sleep(SOON_S if is_reaching else min(EVERY_S * max(1, misses), LONGEST_S))
         gauges = await _gauges(lane)
         now = asyncio.get_running_loop().time()
         if gauges is None:

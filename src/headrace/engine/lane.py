@@ -162,14 +162,14 @@ class Lane:
         self._counts_room = self._tuning is not None and holds
         self._capacity = capacity
         if capacity.tokens is not None or capacity.requests is not None or capacity.gauges:
-            self.ceiling = Ceiling(capacity)
+            self.ceiling = Ceiling(capacity, self.window.limit)
             self._follow(self.ceiling)
 
     def on_gauges(self, gauges: Gauges, now: float) -> None:
         """The server has said how it is loaded."""
         ceiling = self.ceiling
         if ceiling is None:
-            ceiling = self.ceiling = Ceiling(self._capacity)
+            ceiling = self.ceiling = Ceiling(self._capacity, self.window.limit)
         room = self.room
         view = View(
             now, len(self.in_flight), room.held, self.mean_s, room.held / max(room.units, 1), self.rates.estimate.answer

@@ -45,11 +45,12 @@ class Ceiling:
 
     Slots are taken as said. Of a KV cache the first budget is what it holds, all answers counted whole; since few answers are
     whole at a time, the budget grows while the fullest that the cache was seen stays below `FULL`, and is cut for requests that
-    were put back or wait for room, once for what is in flight. A page that tells of less than what is in flight is that of
-    one server out of several: then nothing is known.
+    were put back or wait for room, once for what is in flight. Where seats are not told, the budget is approached from
+    `start` by doubling, a poll each, while nobody waits. A page that tells of less than what is in flight is that of one
+    server out of several: then nothing is known.
     """
 
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: Capacity, start: int = 1) -> None:
         self._capacity = capacity
         self._tokens: float | None = capacity.tokens
         # Slots of llama.cpp that share a cache fail a request for which there is no room, instead of putting it back.
@@ -59,6 +60,8 @@ class Ceiling:
         self._is_divided = self._is_hard and 0 < slots * context <= (capacity.tokens or 0)
         self.fill = 1.0
         self.rule = "told"
+        self._reach = start
+        self._reached = False  # with the last poll
         self._seats: int | None = None  # learnt: so many ran while others waited, and the cache was not full
         self._peak = 0.0
         self._polls = 0
@@ -94,9 +97,16 @@ class Ceiling:
     @property
     def requests(self) -> int | None:
         told = self._capacity.requests if self._capacity.server not in _REFUSES_MORE else None
-        if not self.is_whole:
+        if not self.is_whole or (told is None and self.tokens == math.inf):
             return None
-        return told if self._seats is None else self._seats if told is None else min(told, self._seats)
+        if told is not None:
+            return told
+        return self._reach if self._seats is None else min(self._reach, self._seats)
+
+    @property
+    def is_reaching(self) -> bool:
+        """Whether the next poll may allow more already."""
+        return self._reached
 
     @property
     def tokens(self) -> float:
@@ -110,14 +120,18 @@ class Ceiling:
         preempted = self._preempted(gauges)
         if self._tokens is None and gauges.kv_used is not None and gauges.kv_used >= TELLING and view.mean_s > 0.0:
             self._tokens = view.held / gauges.kv_used  # it does not say what it holds, but how much of it this is
+            self._reach = max(self._reach, view.in_flight)
         self._peak = max(self._peak, self._used(gauges, view))
         self._polls += 1
         waiting = _waiting(gauges)
         is_queue = waiting > 1 + STANDING * view.in_flight
         self._queued = self._queued + 1 if is_queue else 0
+        self._learn_seats(gauges, view)
+        self._reached = not is_queue and NEARLY * self._reach <= view.in_flight
+        if self._reached:
+            self._reach *= 2
         if view.mean_s <= 0.0 or self._is_hard:
             return
-        self._learn_seats(gauges, view)
         if view.now - self._changed_at < view.mean_s:
             return
         if preempted or (is_queue and (gauges.kv_used is None or gauges.kv_used >= NEARLY)):
