@@ -127,9 +127,7 @@ class Ceiling:
         is_queue = waiting > 1 + STANDING * view.in_flight
         self._queued = self._queued + 1 if is_queue else 0
         self._learn_seats(gauges, view)
-        self._reached = not is_queue and NEARLY * self._reach <= view.in_flight
-        if self._reached:
-            self._reach *= 2
+        self._extend_reach(gauges, view, is_queue=is_queue)
         if view.mean_s <= 0.0 or self._is_hard:
             return
         if view.now - self._changed_at < view.mean_s:
@@ -138,6 +136,13 @@ class Ceiling:
             self._cut(preempted, waiting, view)
         elif not is_queue and self._polls >= FEW_POLLS and view.held >= NEARLY * self.tokens:
             self._grow(view)
+
+    def _extend_reach(self, gauges: Gauges, view: View, *, is_queue: bool) -> None:
+        """As far as the server has been asked for, it has taken in, and nobody waits. A busy server's page may lag behind."""
+        seen = (gauges.running or 0) + (gauges.waiting or 0)
+        self._reached = not is_queue and NEARLY * self._reach <= view.in_flight and NEARLY * view.in_flight <= seen
+        if self._reached:
+            self._reach *= 2
 
     def _cut(self, preempted: int, waiting: int, view: View) -> None:
         share = min(max((preempted + waiting) / max(view.in_flight, 1), LEAST_CUT), MOST_CUT)
