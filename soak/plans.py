@@ -89,7 +89,7 @@ def _knobs(rng: random.Random) -> Knobs:
         max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
         attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
         run_deadline_s=rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
-        drain_s=rng.choice([30.0, 0.2]),
+        drain_s=rng.choice([30.0, 0.2]), order=rng.choice(["input", "auto", "prefix", "longest"]),
     )  # fmt: skip
 
 

@@ -58,6 +58,8 @@ class Knobs(Struct, frozen=True):
     give_up_after_s: float = 1800.0
     drain_s: float = 30.0
     finish_reading_s: float = 30.0
+    order: str = "input"
+    shared_bytes: int = 0  # that all payloads have in common at their beginning
 
 
 class Asked(NamedTuple):

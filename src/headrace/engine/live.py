@@ -9,6 +9,7 @@ from headrace.engine.feed import Feed
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
+from headrace.engine.pool import Pool
 from headrace.engine.reasons import Reasons
 from headrace.engine.settling import Sending, Settled, Settler
 from headrace.engine.tally import Tally
@@ -34,6 +35,7 @@ class LiveEngine:
             parts.offload_intake,
             self.committer,
             self.tally.on_intaken,
+            Pool(knobs.order, knobs.shared_bytes),
             recorded=start.recorded,
             read_done=start.read_done,
         )
@@ -212,6 +214,7 @@ class LiveEngine:
             self._check_end()
             return
         lane.on_back(work)
+        self.feed.on_back(work, result)
         now = loop.time()
         if work.reserved is not None or result.limits is not None:
             lane.on_result(work, result, now)
@@ -295,6 +298,7 @@ class LiveEngine:
 
     def _finish_unsent(self, work: Work, now: float) -> None:
         """A unit whose deadline passed while it waited for its next try."""
+        self.feed.on_back(work, None)
         outcome = self._settler.past_deadline(work, now)
         self.committer.batch.outcomes.append(outcome)
         self.committer.added()

@@ -71,6 +71,12 @@ SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask,
 FROM unit JOIN item ON item.seq = unit.item
 WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
 
+-- pending_these: of these units those to be sent, in any order
+SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
+    item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item
+WHERE unit.seq IN (?) AND unit.state = 0;
+
 -- pending_of_kind: units of the run's own kinds that are to be sent
 SELECT seq, hash, n, config, ask, spent, age FROM unit WHERE kind = ? AND state = 0 AND seq > ? ORDER BY seq;
 
