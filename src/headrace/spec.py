@@ -224,7 +224,11 @@ class LimitsSpec(Section):
     retry_ambiguous: Literal["always", "never"] = Field(
         "always", description="never: what may have been billed is not sent again."
     )
-    order: Literal["auto", "input", "prefix", "longest"] = Field("auto", description="Which unit goes next.")
+    order: Literal["auto", "input", "prefix", "longest"] = Field(
+        "auto",
+        description="Which unit goes next. prefix: prompts that begin alike follow one of them, so that the server's prefix "
+        "cache serves the rest; longest: long work first, so that none ends last; auto: both; input: the input's order.",
+    )
 
 
 class JobSpec(Section):
@@ -283,7 +287,6 @@ NOT_YET: tuple[str, ...] = (
     "limits.max_cost",
     "limits.max_requests",
     "limits.max_total_tokens",
-    "limits.order",
     "prices",
     "quality",
 )

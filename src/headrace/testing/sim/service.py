@@ -46,7 +46,7 @@ class Service:
         self._script = Script(options.script) if options.script else None
         self._requests = Allowance(options.requests_per_minute)
         self._tokens = Allowance(options.tokens_per_minute)
-        self._cache = PrefixCache()
+        self._cache = PrefixCache(options.cache_blocks)
         self._first: float | None = None
 
     def scaled(self, bound: int) -> int:
