@@ -74,7 +74,7 @@ def tail(seed: int, order: str, pace: Pace, *, predictable: bool) -> float:
     asked = [Prompt.of_text(text) for text in texts]
     endpoint = Drawing(laws, {prompt.key: answer for prompt, answer in zip(asked, answers, strict=True)})
     seconds = [0.02 * answer + 0.0002 * prompt.tokens for prompt, answer in zip(asked, answers, strict=True)]
-    return lived(endpoint, texts, order, pace, seed) / max(max(seconds), sum(seconds) / TAIL_SLOTS)
+    return lived(endpoint, texts, order, pace, seed) / max(*seconds, sum(seconds) / TAIL_SLOTS)
 
 
 def tails(seeds: int) -> list[Figure]:

@@ -8,6 +8,7 @@ PROMPT_SHARE = 0.125  # a prompt token takes about an eighth of the time of one 
 TOKENS_A_BYTE = 0.25  # before usage says how many
 KEPT = 256
 FIRST_FIT = 16
+FEW = 3  # once enough are known, one answer in four is looked at
 LEAST_SLOPE = -1.0
 
 
@@ -15,7 +16,7 @@ class Lengths:
     """Learns from answers; `cost` is in tokens of an answer. Before it knows anything, work is as long as its prompt.
 
     The line is Theil's: the median of the slopes between answers to a short and to a long prompt, so that a few answers
-    that ran to their limit move it little. It is drawn anew when twice as many answers are known, then every 256.
+    that ran to their limit move it little. It is drawn anew when twice as many answers are known, then every thousand.
     """
 
     def __init__(self) -> None:
@@ -32,19 +33,26 @@ class Lengths:
         """What a unit whose prompt has so many bytes is expected to take; above 0."""
         return max(self.constant + self.slope * size, 1e-9)
 
-    def learn(self, size: int, prompt: int | None, answer: float) -> None:
-        """An answer of so many tokens to a prompt of `size` bytes and, where the server says it, `prompt` tokens."""
+    def learn(self, size: int, prompt: int | None, answer: float) -> bool:
+        """An answer of so many tokens to a prompt of `size` bytes and, where the server says it, `prompt` tokens.
+
+        Returns whether the line has been drawn anew.
+        """
+        self._count = count = self._count + 1
+        if count > KEPT and count & FEW:
+            return False  # many are known
         if prompt is not None:
             self._prompt_bytes += size
             self._prompt_tokens += prompt
-        if len(self._seen) < KEPT:
+        if count <= KEPT:
             self._seen.append((size, answer))
         else:
-            self._seen[self._count % KEPT] = (size, answer)
-        self._count += 1
-        if self._count >= self._fit_at:
-            self._fit_at = min(2 * self._count, self._count + KEPT)
-            self._fit()
+            self._seen[count // (FEW + 1) % KEPT] = (size, answer)
+        if count < self._fit_at:
+            return False
+        self._fit_at = 2 * count if count < KEPT else count + KEPT * (FEW + 1)
+        self._fit()
+        return True
 
     def _fit(self) -> None:
         if self._prompt_bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from headrace.policy.lengths import Lengths
-from headrace.policy.prefixes import BLOCK, Entry, Prefix, Tree, best_offer, has_some, offer
+from headrace.policy.prefixes import BLOCK, LAST_SEQ, SEQ_BITS, Entry, Prefix, Tree, best_offer, has_some, offer
 from headrace.policy.reach import Expected, Reach
 from headrace.values import Unit, Usage
 
@@ -30,10 +30,9 @@ class InputOrder:
     def __len__(self) -> int:
         return len(self._units)
 
-    def add(self, units: Iterable[Unit]) -> None:
-        for unit in units:
-            self._units.append(unit)
-            self.bytes += len(unit.payload or b"")
+    def add(self, units: Sequence[Unit]) -> None:
+        self._units.extend(units)
+        self.bytes += sum([len(unit.payload or b"") for unit in units])
 
     def take(self, _now: float, _free: int) -> Unit | None:
         if not self._units:
@@ -87,31 +86,30 @@ class Order:
         least = {"prefix": BLOCK, "auto": WORTH_BYTES}.get(rule, 0)
         self._tree = Tree(shared, least, by_size=rule == "longest")
         self._count = 0
-        self._out: dict[int, Entry] = {}
+        self._entries: dict[int, Entry] = {}  # all that wait or are out, by the unit's number
         self._warm: OrderedDict[Prefix, None] = OrderedDict()  # the latest used last
         self._open: OrderedDict[Prefix, None] = OrderedDict()  # warm, and something waits; the latest used last
         self._computing: dict[Prefix, None] = {}
         self._taken = 0
+        self._place = -1
 
     def __len__(self) -> int:
         return self._count
 
     # -- in and out
 
-    def add(self, units: Iterable[Unit]) -> None:
+    def add(self, units: Sequence[Unit]) -> None:
         """Units with payload that wait from now on."""
-        for unit in units:
-            assert unit.payload is not None
-            self._count += 1
-            self.bytes += len(unit.payload)
-            self._hang(Entry(unit, unit.payload, self._tree.root))
-
-    def _hang(self, entry: Entry) -> None:
-        made = self._tree.add(entry)
-        if made is not None:
-            self._adopt(made)
-        if entry.node.parent is not None:
+        entries = self._entries
+        before = len(entries)
+        sharing = self._tree.add(units, entries)
+        for _, made in sharing:
+            if made is not None:
+                self._adopt(made)
+        for entry, _ in sharing:
             self._offer(entry.node)
+        self._count += len(entries) - before
+        self.bytes += sum([len(unit.payload or b"") for unit in units])
 
     def _adopt(self, made: Prefix) -> None:
         """A prefix that has been found: others may hang on it, in the state that it was made in."""
@@ -125,36 +123,47 @@ class Order:
 
     def take(self, now: float, free: int) -> Unit | None:
         """The unit that goes next; None: none now. `free` slots are empty; 0 or less: it is to wait for one."""
-        entry = self._next(free)
-        while entry is None and self._presume(now, free):
+        root = self._tree.root
+        entry: Entry | None
+        if root.leaves and not (root.offers or self._open):
+            entry = self._entries[LAST_SEQ - (root.leaves.pop(self._place) & LAST_SEQ)]
+        else:
             entry = self._next(free)
-        if entry is None:
-            return None
+            while entry is None and self._presume(now, free):
+                entry = self._next(free)
+            if entry is None:
+                return None
         self.release_at = None
         self._count -= 1
         self.bytes -= entry.size
         self._taken += 1
-        entry.number, entry.since = self._taken, now
-        self._out[entry.unit.seq] = entry
+        entry.since = now
+        if entry.node is not root:
+            self._on_taken(entry, now)
+        return entry.unit
+
+    def _on_taken(self, entry: Entry, now: float) -> None:
+        entry.number = self._taken
         for node in entry.node.path():
             node.waiting -= 1
             node.out += 1
             if node.is_warm:
                 if entry.expects is None:
                     entry.expects = (node.depth, Expected.PRESUMED if node.is_presumed else Expected.WARM)
-            elif node.leader is None or node.leader is entry:
+            elif node.leader is None:
                 node.leader, node.since = entry, now
                 self._computing[node] = None
-        return entry.unit
 
     def on_answer(self, seq: int, usage: Usage | None, answer: float) -> None:
         """A unit that was taken has been answered, with so many tokens."""
-        entry = self._out.pop(seq, None)
+        entry = self._entries.pop(seq, None)
         if entry is None:
             return
-        self._tree.forget(entry)
+        if entry.key is not None:
+            del entry.node.children[entry.key]
         prompt = usage.prompt if usage is not None else None
-        self.lengths.learn(entry.size, prompt, answer)
+        if self.lengths.learn(entry.size, prompt, answer):
+            self._choose_end()
         node = entry.node
         if node.parent is None:
             return
@@ -170,7 +179,7 @@ class Order:
 
     def on_failure(self, seq: int) -> None:
         """A unit that was taken came back without an answer: others need not wait for it."""
-        entry = self._out.pop(seq, None)
+        entry = self._entries.pop(seq, None)
         if entry is None:
             return
         self._tree.forget(entry)
@@ -187,9 +196,10 @@ class Order:
         if self._rule != "auto" or self._tree.by_size:
             return
         self._tree.by_size = True
+        self._choose_end()
         nodes = self._tree.nodes()
         for node in nodes:
-            node.leaves = sorted((entry.size, order, entry) for _, order, entry in node.leaves)
+            node.leaves = sorted([self._entries[LAST_SEQ - rank].rank(by_size=True) for rank in node.leaves])
             node.offers.clear()
             node.offered = None
         for node in nodes:
@@ -200,7 +210,7 @@ class Order:
         drained = []
         nodes = self._tree.nodes()
         for node in nodes:
-            drained += [entry for _, _, entry in node.leaves]
+            drained += [self._entries.pop(LAST_SEQ - (rank & LAST_SEQ)) for rank in node.leaves]
             node.leaves, node.offers, node.offered, node.waiting = [], [], None, 0
         for entry in drained:
             self._tree.forget(entry)
@@ -211,7 +221,7 @@ class Order:
 
     def payloads_out(self) -> list[bytes]:
         """Of the units that were taken and are not back."""
-        return [entry.payload for entry in self._out.values()]
+        return [entry.payload for entry in self._entries.values() if entry.since >= 0]
 
     # -- which
 
@@ -241,31 +251,37 @@ class Order:
         leaves = node.leaves
         if not leaves:
             return self._lead(group) if group is not None else None
-        is_shortest_first = self._tree.by_size and self.lengths.slope < 0
-        place = 0 if is_shortest_first else -1
         if group is not None:
-            entry = leaves[place][2]
-            if group.least + group.most >= entry.size if self._tree.by_size else group.first < entry.unit.seq:
+            rank = leaves[self._place]
+            is_ahead = group.least + group.most >= rank >> SEQ_BITS if self._tree.by_size else group.first < LAST_SEQ - rank
+            if is_ahead:
                 return self._lead(group)
-        return leaves.pop(place)[2]
+        return self._pop(node, self._place)
 
     def _lead(self, group: Prefix) -> Entry:
         """The leader of a cold prefix. It has the shortest prompt, so that the others need not wait for long."""
-        again = group if group.was_warm else None
+        lost = group.depth if group.was_warm else 0
         while (deeper := best_offer(group)) is not None:
             group = deeper
-            again = group if group.was_warm else again
-        entry = group.leaves.pop(0 if self._tree.by_size else -1)[2]
-        if again is not None:
-            entry.expects = (again.depth, Expected.LOST)
+            lost = group.depth if group.was_warm else lost
+        entry = self._pop(group, 0 if self._tree.by_size else -1)
+        if lost:
+            entry.expects = (lost, Expected.LOST)
         return entry
+
+    def _pop(self, node: Prefix, place: int) -> Entry:
+        return self._entries[LAST_SEQ - (node.leaves.pop(place) & LAST_SEQ)]
+
+    def _choose_end(self) -> None:
+        """From which end units go: the longest prompt first, unless long prompts get so short answers."""
+        self._place = 0 if self._tree.by_size and self.lengths.slope < 0 else -1
 
     def _is_critical(self) -> bool:
         """Whether the longest work beside the warm prefixes has to begin now, so that it does not end last."""
         if not self._tree.by_size:
             return False
         lengths, root = self.lengths, self._tree.root
-        longest = lengths.cost(root.leaves[-1][2].size) if root.leaves else 0.0
+        longest = lengths.cost(root.leaves[self._place] >> SEQ_BITS) if root.leaves else 0.0
         group = best_offer(root)
         if group is not None:
             longest = max(longest, lengths.cost(group.least) + lengths.cost(group.most))
@@ -342,8 +358,8 @@ class Order:
         """The server caches no prefixes that prompts share: no unit waits for another any more."""
         units = self.drain()
         self._tree = Tree(self._shared, 0, by_size=self._tree.by_size)
-        for entry in self._out.values():
-            entry.node = self._tree.root
+        for entry in self._entries.values():
+            entry.node, entry.key = self._tree.root, None
         self._warm.clear()
         self._open.clear()
         self._computing.clear()

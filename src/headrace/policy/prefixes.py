@@ -4,37 +4,46 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
 
 from headrace.policy.reach import Expected
 from headrace.values import Unit
 
 BLOCK = 64  # bytes; about 16 tokens, which is what servers cache by
+SEQ_BITS = 32  # of a unit's number, in a rank
+LAST_SEQ = (1 << SEQ_BITS) - 1
 
-Ranked = tuple[int, int, "Entry"]
 Offered = tuple[int, int, int, "Prefix"]
 
 
-class Entry:
-    """A unit in the tree, until its answer has come. `node` is the longest prefix that it shares with others."""
+class Entry(Struct, eq=False):
+    """A unit in the tree, until its answer has come. `node` is the longest prefix that it shares with others.
 
-    __slots__ = ("expects", "node", "number", "payload", "since", "size", "unit")
+    `key` is the block by which those find it that share one more. `since`: when it was taken; below 0 it waits. Takes are
+    numbered. `expects`: so many bytes of it may be cached when it is taken.
+    """
 
-    def __init__(self, unit: Unit, payload: bytes, node: Prefix) -> None:
-        self.unit = unit
-        self.payload = payload
-        self.size = len(payload)
-        self.node = node
-        self.since = -1.0  # when it was taken; below 0: it waits
-        self.number = 0  # takes are numbered
-        self.expects: tuple[int, Expected] | None = None  # a prefix of so many bytes may be cached
+    unit: Unit
+    payload: bytes
+    size: int
+    node: Prefix
+    key: bytes | None = None
+    since: float = -1.0
+    number: int = 0
+    expects: tuple[int, Expected] | None = None
+
+    def rank(self, *, by_size: bool) -> int:
+        """The larger goes first: the longer prompt, or the earlier unit."""
+        return (self.size << SEQ_BITS if by_size else 0) + LAST_SEQ - self.unit.seq
 
 
 class Prefix:
     """A prefix that several units share. `depth`: its bytes; `tail`: those beyond the parent's.
 
-    It is warm (the server is taken to hold it), or computing (`leader` was taken and has not answered), or cold. Units
-    that share no longer prefix are `leaves`, ranked, the last goes first; `offers` are longer prefixes that need a leader.
+    It is warm (the server is taken to hold it), or computing (`leader` was taken and has not answered), or cold. `leaves`
+    are the ranks of the waiting units that share no longer prefix; `offers` are longer prefixes that need a leader.
     """
 
     __slots__ = (
@@ -55,14 +64,14 @@ class Prefix:
         "tail",
         "waiting",
         "was_warm",
-    )  # fmt: skip
+    )
 
     def __init__(self, parent: Prefix | None, depth: int, tail: bytes) -> None:
         self.parent = parent
         self.depth = depth
         self.tail = tail
         self.children: dict[bytes, Entry | Prefix] = {}  # by the block that follows
-        self.leaves: list[Ranked] = []
+        self.leaves: list[int] = []
         self.offers: list[Offered] = []
         self.waiting = 0  # units under it that wait
         self.out = 0  # that were taken and are not back
@@ -111,23 +120,43 @@ class Tree:
         self.by_size = by_size
         self._least = max(BLOCK, least // BLOCK * BLOCK) if least else 0
 
-    def add(self, entry: Entry) -> Prefix | None:
-        """Hang a waiting unit on its longest shared prefix (`entry.node`). Returns a prefix that was made for it, if any."""
-        entry.node = self.root
-        made = self._place(entry) if self._least else None
-        node = entry.node
-        insort(node.leaves, (entry.size if self.by_size else 0, -entry.unit.seq, entry))
-        for prefix in node.path():
+    def add(self, units: Iterable[Unit], entries: dict[int, Entry]) -> list[tuple[Entry, Prefix | None]]:
+        """Hang waiting units on their longest shared prefixes, and enter them by number.
+
+        Returns those that share one, with the prefix that was made for it, if any.
+        """
+        root, step, by_size = self.root, self._least, self.by_size
+        children, leaves, depth = root.children, root.leaves, root.depth
+        sharing = []
+        for unit in units:
+            payload = unit.payload
+            assert payload is not None
+            size = len(payload)
+            entry = entries[unit.seq] = Entry(unit, payload, size, root)
+            if step:
+                key = payload[depth : depth + step]
+                if key in children:
+                    sharing.append((entry, self._share(entry, key)))
+                    continue
+                if len(key) == step:
+                    children[key] = entry
+                    entry.key = key
+            insort(leaves, (size << SEQ_BITS) + LAST_SEQ - unit.seq if by_size else LAST_SEQ - unit.seq)
+        return sharing
+
+    def _share(self, entry: Entry, key: bytes) -> Prefix | None:
+        made = self._place(entry, key)
+        insort(entry.node.leaves, entry.rank(by_size=self.by_size))
+        for prefix in entry.node.path():
             prefix.waiting += 1
             prefix.widen(entry)
         return made
 
     def forget(self, entry: Entry) -> None:
         """The unit is answered, or waits somewhere else: nobody can share with it any more."""
-        node = entry.node
-        key = entry.payload[node.depth : node.depth + self._step(node)]
-        if node.children.get(key) is entry:
-            del node.children[key]
+        if entry.key is not None:
+            del entry.node.children[entry.key]
+            entry.key = None
 
     def prune(self, node: Prefix) -> None:
         """Take off prefixes that hold nothing any more."""
@@ -145,22 +174,22 @@ class Tree:
             found += [child for child in node.children.values() if isinstance(child, Prefix)]
         return found
 
-    def _place(self, entry: Entry) -> Prefix | None:
-        payload, node, step = entry.payload, self.root, self._least
+    def _place(self, entry: Entry, key: bytes) -> Prefix | None:
+        """Find the place of a unit that has its first block in common with others."""
+        payload, node = entry.payload, self.root
         while True:
-            depth = node.depth
-            key = payload[depth : depth + step]
-            entry.node = node
-            if len(key) < step:
-                return None
             child = node.children.get(key)
             if child is None:
-                node.children[key] = entry
+                _register(node, entry)
                 return None
-            if isinstance(child, Prefix) and payload.startswith(child.tail, depth):
-                node, step = child, BLOCK
+            if not isinstance(child, Prefix):
+                made = self._pair(child, entry, key)
+            elif payload.startswith(child.tail, node.depth):
+                entry.node = node = child
+                key = payload[node.depth : node.depth + BLOCK]
                 continue
-            made = self._split(child, entry, key) if isinstance(child, Prefix) else self._pair(child, entry, key)
+            else:
+                made = self._split(child, entry, key)
             _register(made, entry)
             return made
 
@@ -187,23 +216,24 @@ class Tree:
         made = Prefix(parent, parent.depth + length, entry.payload[parent.depth : parent.depth + length])
         parent.children[key] = made
         made.widen(other)
-        _register(made, other)
         if other.since >= 0:
             made.out = 1
             made.leader, made.since = other, other.since
         else:
             made.waiting = 1
-            rank = (other.size if self.by_size else 0, -other.unit.seq, other)
+            rank = other.rank(by_size=self.by_size)
             del parent.leaves[bisect_left(parent.leaves, rank)]
             made.leaves.append(rank)
         other.node = entry.node = made
+        _register(made, other)
         return made
 
 
 def _register(node: Prefix, entry: Entry) -> None:
     """Let a unit be found by those that share one more block with it."""
     block = entry.payload[node.depth : node.depth + BLOCK]
-    if len(block) == BLOCK:
+    entry.key = block if len(block) == BLOCK else None
+    if entry.key is not None:
         node.children[block] = entry
 
 
