@@ -28,7 +28,7 @@ LEAST_BUFFERED = 1024
 MOST_BUFFERED_BYTES = 64_000_000
 READ_AHEAD_S = 2.0  # read beyond the buffer only where it lasts so long: reading must not starve sending
 LEASED_AHEAD_S = 0.25  # where each answer may change the order, leases are taken for so long ahead
-FIRST_LOOK_S = 0.25  # so long the first unit waits at most for the buffer to fill, so that there is something to order
+FIRST_LOOK_S = 0.5  # so long the first unit waits at most until there is something to order
 
 
 class Feed:
@@ -225,11 +225,18 @@ class Feed:
         try:
             while await self._step():
                 self._pool.tell_left(self._fresh - self._cursor)
-                if not self._has_room or (self.read_done and not self._is_behind):
+                if self._has_looked:
                     self._begin()
         finally:
             first_look.cancel()
         self._begin()
+
+    @property
+    def _has_looked(self) -> bool:
+        """Whether nothing is won by a longer look before the first unit goes."""
+        if self.read_done and not self._is_behind:
+            return True
+        return not self._has_room and (self._arranged > 0 or not self._pool.order.has_prefixes)
 
     def _begin(self) -> None:
         if not self._may_lease:
@@ -267,11 +274,11 @@ class Feed:
             pass
 
     async def _beside_sending(self, work: Callable[[], Awaitable[None]]) -> None:
-        """What goes beyond the buffer takes at most half of the time."""
+        """What goes beyond the buffer takes at most half of the time once units are sent."""
         loop, beyond = asyncio.get_running_loop(), not self._has_room
         before = loop.time()
         await work()
-        if beyond:
+        if beyond and self._may_lease:
             await asyncio.sleep(loop.time() - before)
 
     @property

@@ -20,6 +20,7 @@ class InputOrder:
     """The order of the input: nothing waits for anything."""
 
     release_at: float | None = None
+    has_prefixes = False
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -95,6 +96,11 @@ class Order:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def has_prefixes(self) -> bool:
+        """Whether some units share one."""
+        return bool(self._tree.root.offers or self._warm or self._computing)
 
     # -- in and out
 
