@@ -12,13 +12,12 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bench.feed import Meter
 from bench.feed import cpu as cpu_of_the_rest
 from bench.figures import Figure, at_most, print_table, shown
 from headrace.engine.knobs import Knobs, Pace
-from headrace.policy.order import order_of
+from headrace.policy.order import Order
 from headrace.testing import Laws
 from headrace.testing.laws import CHARS_PER_TOKEN, PrefixCache, prefixes_of
 from headrace.testing.life import Life, payload_of
@@ -177,7 +176,7 @@ def _member(n: int) -> bytes:
 
 
 def order_us(observations: int, payload: Callable[[int], bytes]) -> float:
-    order: Any = order_of("auto", 27)
+    order = Order("auto", 27)
     order.window = 64
     usage = Usage(400, 100)
     spent, now, flying = 0.0, 0.0, []

@@ -63,13 +63,13 @@ def draw(seed: int) -> Plan:
     rng = random.Random(f"life {seed}")
     count = rng.choice([1, 2, 3, 12, 40, 120])
     distinct = max(1, count * rng.choice([2, 3, 4]) // 4)
-    texts = [f"text {n % distinct}" for n in range(count)]
+    texts = _texts(rng, count, distinct)
     rng.shuffle(texts)
     return Plan(
         seed=seed,
         texts=tuple(texts),
         knobs=_knobs(rng),
-        paces=tuple(_pace(rng) for _ in range(rng.choice([1, 1, 2, 3]))),
+        paces=tuple(_pace(rng, len(texts[0])) for _ in range(rng.choice([1, 1, 2, 3]))),
         laws=_laws(rng, seed),
         outages=_outages(rng),
         odd={
@@ -83,6 +83,16 @@ def draw(seed: int) -> Plan:
     )
 
 
+def _texts(rng: random.Random, count: int, distinct: int) -> list[str]:
+    """So many texts, not all of them distinct; in some lives they share beginnings, within which some share longer ones."""
+    if rng.random() < 0.5:
+        return [f"text {n % distinct}" for n in range(count)]
+    groups, length = rng.choice([1, 3, 10]), rng.choice([40, 300, 1000])
+    beginnings = [f"document {group} ".ljust(length, "d") for group in range(groups)]
+    parts = [f"part {part} ".ljust(length // 2, "p") for part in range(3)]
+    return [beginnings[n % groups] + parts[n % 3] * (n % 2) + f"text {n}" for n in (n % distinct for n in range(count))]
+
+
 def _knobs(rng: random.Random) -> Knobs:
     return Knobs(
         run="life", config=1,
@@ -93,10 +103,11 @@ def _knobs(rng: random.Random) -> Knobs:
     )  # fmt: skip
 
 
-def _pace(rng: random.Random) -> Pace:
+def _pace(rng: random.Random, length: int) -> Pace:
+    """The limits leave a few seconds enough to do for texts of about this length."""
     return Pace(
         rng.choice([1, 2, 8, 32]), rng.choice([None, (1, 64)]), rng.choice([None, None, None, 600.0]),
-        rng.choice([None, None, None, 6000.0]),
+        rng.choice([None, None, None, 6000.0 * max(1, length // 10)]),
     )  # fmt: skip
 
 

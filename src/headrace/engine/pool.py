@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.policy.arrangement import MOST_KEYS, Keys
-from headrace.policy.order import Order, order_of
+from headrace.policy.input_order import InputOrder
+from headrace.policy.order import Order
 from headrace.values import Failure, Reply, Unit
 
 CHARS_A_TOKEN = 4
@@ -27,8 +28,8 @@ class Pool:
     """
 
     def __init__(self, rule: str, shared: int) -> None:
-        self.order = order_of(rule, shared)
-        self.is_input = not isinstance(self.order, Order)
+        self.is_input = rule == "input"
+        self.order: Order | InputOrder = InputOrder() if self.is_input else Order(rule, shared)
         self._rule = rule
         self._shared = shared
         self._keys = Keys(shared)

@@ -69,12 +69,13 @@ class Keys:
 
 def sketch(payload: bytes, start: int) -> int:
     """A byte for each depth that the payload reaches, the least deep first; 0 for those beyond its end."""
-    value, end, size = 0, start + BLOCK, len(payload)
+    value, seen, end, size = 0, 0, start + BLOCK, len(payload)
     crc = zlib.crc32
     for level in range(LEVELS):
         if end > size:
             return value << 8 * (LEVELS - level)
-        value = value << 8 | crc(payload[end - BLOCK : end]) % 255 + 1
+        seen = crc(payload[end - BLOCK : end], seen)  # what differs before differs from there on
+        value = value << 8 | seen % 255 + 1
         end += BLOCK << level
     return value
 

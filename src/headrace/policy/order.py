@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from headrace.policy.lengths import Lengths
@@ -14,51 +14,6 @@ WORTH_BYTES = 4 * BLOCK  # under `auto` a shorter prefix is not worth an order o
 PREFILL_TOKENS_PER_S = 1000.0  # a prefix is presumed to be cached when it could have been computed at this rate,
 HOLD_S = 0.25  # and so long after
 CRITICAL = 2.0  # work that would take half of the time that is left must begin
-
-
-class InputOrder:
-    """The order of the input: nothing waits for anything."""
-
-    release_at: float | None = None
-    has_prefixes = False
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.window = 1
-        self.later = (0, 0)
-        self._units: deque[Unit] = deque()
-
-    def __len__(self) -> int:
-        return len(self._units)
-
-    def add(self, units: Sequence[Unit]) -> None:
-        self._units.extend(units)
-        self.bytes += sum([len(unit.payload or b"") for unit in units])
-
-    def take(self, _now: float, _free: int) -> Unit | None:
-        if not self._units:
-            return None
-        unit = self._units.popleft()
-        self.bytes -= len(unit.payload or b"")
-        return unit
-
-    def on_answer(self, seq: int, usage: Usage | None, answer: float) -> None:
-        """Says nothing about the order."""
-
-    def on_failure(self, seq: int) -> None:
-        """Says nothing about the order."""
-
-    def finish(self) -> None:
-        """Whatever comes, the order stays."""
-
-    def payloads_out(self) -> list[bytes]:
-        return []
-
-    def drain(self) -> list[Unit]:
-        units = list(self._units)
-        self._units.clear()
-        self.bytes = 0
-        return units
 
 
 class Order:
@@ -370,8 +325,3 @@ class Order:
         self._open.clear()
         self._computing.clear()
         self.add(units)
-
-
-def order_of(rule: str, shared: int = 0) -> Order | InputOrder:
-    """The order by its name in the job file."""
-    return InputOrder() if rule == "input" else Order(rule, shared)

@@ -18,7 +18,7 @@ LAST_SEQ = (1 << SEQ_BITS) - 1
 Offered = tuple[int, int, int, "Prefix"]
 
 
-class Entry(Struct, eq=False):
+class Entry(Struct, eq=False, gc=False):
     """A unit in the tree, until its answer has come. `node` is the longest prefix that it shares with others.
 
     `key` is the block by which those find it that share one more. `since`: when it was taken; below 0 it waits. Takes are
