@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -111,7 +112,7 @@ class Order:
             if node.is_warm:
                 if entry.expects is None:
                     entry.expects = (node.depth, Expected.PRESUMED if node.is_presumed else Expected.WARM)
-            elif node.leader is None:
+            else:
                 node.leader, node.since = entry, now
                 self._computing[node] = None
 
@@ -225,7 +226,8 @@ class Order:
         while (deeper := best_offer(group)) is not None:
             group = deeper
             lost = group.depth if group.was_warm else lost
-        entry = self._pop(group, 0 if self._tree.by_size else -1)
+        shortest = bisect_left(group.leaves, (group.leaves[0] >> SEQ_BITS) + 1 << SEQ_BITS) - 1
+        entry = self._pop(group, shortest)
         if lost:
             entry.expects = (lost, Expected.LOST)
         return entry
