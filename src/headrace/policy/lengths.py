@@ -23,6 +23,7 @@ class Lengths:
         self.tokens_a_byte = TOKENS_A_BYTE
         self.slope = 1.0
         self.constant = 0.0
+        self.skip = 0
         self._seen: list[tuple[int, float]] = []
         self._count = 0
         self._fit_at = FIRST_FIT
@@ -36,21 +37,20 @@ class Lengths:
     def learn(self, size: int, prompt: int | None, answer: float) -> bool:
         """An answer of so many tokens to a prompt of `size` bytes and, where the server says it, `prompt` tokens.
 
-        Returns whether the line has been drawn anew.
+        Returns whether the line has been drawn anew. Afterwards `skip` answers need not be told.
         """
         self._count = count = self._count + 1
-        if count > KEPT and count & FEW:
-            return False  # many are known
         if prompt is not None:
             self._prompt_bytes += size
             self._prompt_tokens += prompt
         if count <= KEPT:
             self._seen.append((size, answer))
         else:
-            self._seen[count // (FEW + 1) % KEPT] = (size, answer)
+            self._seen[count % KEPT] = (size, answer)
+            self.skip = FEW
         if count < self._fit_at:
             return False
-        self._fit_at = 2 * count if count < KEPT else count + KEPT * (FEW + 1)
+        self._fit_at = min(2 * count, count + KEPT)
         self._fit()
         return True
 

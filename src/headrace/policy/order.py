@@ -14,6 +14,7 @@ from headrace.values import Unit, Usage
 WORTH_BYTES = 4 * BLOCK  # under `auto` a shorter prefix is not worth an order of its own
 PREFILL_TOKENS_PER_S = 1000.0  # a prefix is presumed to be cached when it could have been computed at this rate,
 HOLD_S = 0.25  # and so long after
+MOST_WARM_BYTES = 32_000_000  # of prompts that are remembered so that others are found to share them
 CRITICAL = 2.0  # work that would take half of the time that is left must begin
 
 
@@ -46,6 +47,7 @@ class Order:
         self._entries: dict[int, Entry] = {}  # all that wait or are out, by the unit's number
         self._warm: OrderedDict[Prefix, None] = OrderedDict()  # the latest used last
         self._open: OrderedDict[Prefix, None] = OrderedDict()  # warm, and something waits; the latest used last
+        self._warm_bytes = 0
         self._computing: dict[Prefix, None] = {}
         self._taken = 0
         self._place = -1
@@ -76,6 +78,7 @@ class Order:
     def _adopt(self, made: Prefix) -> None:
         """A prefix that has been found: others may hang on it, in the state that it was made in."""
         if made.is_warm:
+            self._warm_bytes -= len(made.tail)  # the longer one had them until now
             self._use(made)
         elif made.leader is not None:
             self._computing[made] = None
@@ -124,7 +127,10 @@ class Order:
         if entry.key is not None:
             del entry.node.children[entry.key]
         prompt = usage.prompt if usage is not None else None
-        if self.lengths.learn(entry.size, prompt, answer):
+        lengths = self.lengths
+        if lengths.skip:
+            lengths.skip -= 1
+        elif lengths.learn(entry.size, prompt, answer):
             self._choose_end()
         node = entry.node
         if node.parent is None:
@@ -269,13 +275,15 @@ class Order:
         """The server has used a prefix: those that it holds are the latest."""
         path = list(node.path())
         for prefix in path:  # a prefix is used later than the longer ones, so that it is not forgotten before them
+            if prefix not in self._warm:
+                self._warm_bytes += len(prefix.tail)
             self._warm[prefix] = None
             self._warm.move_to_end(prefix)
         for prefix in reversed(path):
             if prefix.waiting:
                 self._open[prefix] = None
                 self._open.move_to_end(prefix)
-        while len(self._warm) > max(self.reach.most_open, len(path)):
+        while len(self._warm) > len(path) and (len(self._warm) > self.reach.most_open or self._warm_bytes > MOST_WARM_BYTES):
             self._cool(next(iter(self._warm)))
 
     def _warm_up(self, node: Prefix, *, presumed: bool) -> None:
@@ -290,6 +298,7 @@ class Order:
     def _cool(self, node: Prefix) -> None:
         """Too many others were used since: the next unit that shares it computes it again."""
         del self._warm[node]
+        self._warm_bytes -= len(node.tail)
         self._open.pop(node, None)
         node.is_warm, node.is_presumed, node.was_warm = False, False, True
         self._offer(node)
@@ -324,6 +333,7 @@ class Order:
         for entry in self._entries.values():
             entry.node, entry.key = self._tree.root, None
         self._warm.clear()
+        self._warm_bytes = 0
         self._open.clear()
         self._computing.clear()
         self.add(units)

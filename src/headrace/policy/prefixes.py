@@ -14,6 +14,7 @@ from headrace.values import Unit
 BLOCK = 64  # bytes; about 16 tokens, which is what servers cache by
 SEQ_BITS = 32  # of a unit's number, in a rank
 LAST_SEQ = (1 << SEQ_BITS) - 1
+MOST_NESTED = 16  # prefixes within prefixes: beyond it a unit hangs on a shorter one than it could
 
 Offered = tuple[int, int, int, "Prefix"]
 
@@ -50,6 +51,7 @@ class Prefix:
         "children",
         "depth",
         "first",
+        "height",
         "is_presumed",
         "is_warm",
         "leader",
@@ -77,6 +79,7 @@ class Prefix:
         self.out = 0  # that were taken and are not back
         self.least = 0  # bytes of the shortest and the longest prompt under it, so far
         self.most = 0
+        self.height = 0  # how many prefixes have nested under it, one in the other
         self.first = 0  # the smallest unit's number
         self.leader: Entry | None = None
         self.since = 0.0
@@ -177,20 +180,27 @@ class Tree:
     def _place(self, entry: Entry, key: bytes) -> Prefix | None:
         """Find the place of a unit that has its first block in common with others."""
         payload, node = entry.payload, self.root
+        level = 1
         while True:
             child = node.children.get(key)
             if child is None:
                 _register(node, entry)
                 return None
             if not isinstance(child, Prefix):
+                if level > MOST_NESTED:
+                    return None
                 made = self._pair(child, entry, key)
             elif payload.startswith(child.tail, node.depth):
                 entry.node = node = child
+                level += 1
                 key = payload[node.depth : node.depth + BLOCK]
                 continue
             else:
+                if level + child.height + 1 > MOST_NESTED:
+                    return None
                 made = self._split(child, entry, key)
             _register(made, entry)
+            _raise_above(made)
             return made
 
     def _step(self, node: Prefix) -> int:
@@ -203,6 +213,7 @@ class Tree:
         made = Prefix(parent, parent.depth + length, child.tail[:length])
         parent.children[key] = made
         child.parent, child.tail, child.offered = made, child.tail[length:], None
+        made.height = child.height + 1
         made.children[child.tail[:BLOCK]] = child
         for name in ("waiting", "out", "least", "most", "first", "leader", "since", "is_warm", "is_presumed", "was_warm"):
             setattr(made, name, getattr(child, name))
@@ -227,6 +238,14 @@ class Tree:
         other.node = entry.node = made
         _register(made, other)
         return made
+
+
+def _raise_above(node: Prefix) -> None:
+    """Tell the shorter prefixes how high it has grown."""
+    parent = node.parent
+    while parent is not None and parent.height <= node.height:
+        parent.height = node.height + 1
+        node, parent = parent, parent.parent
 
 
 def _register(node: Prefix, entry: Entry) -> None:

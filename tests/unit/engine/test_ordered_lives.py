@@ -101,6 +101,14 @@ def test_groups_that_lie_far_apart_in_the_input_are_brought_together() -> None:
     assert share_computed(endpoint) < 0.2
 
 
+def test_an_input_too_long_to_be_arranged_at_once_is_arranged_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.engine.pool.MOST_KEYS", 1500)
+    endpoint = Listener(SLOW)
+    lived(endpoint, grouped(200, 20), "auto", Pace(16))
+    assert sorted(endpoint.came) == list(range(4000))
+    assert share_computed(endpoint) < 0.35
+
+
 def test_where_nothing_is_shared_and_lengths_are_even_the_order_stays() -> None:
     endpoint = Listener(SLOW)
     lived(endpoint, [f"{n:06d} ".ljust(200, "abcdefgh"[n % 8]) for n in range(2500)], "auto", Pace(1))

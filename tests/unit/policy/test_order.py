@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.policy.input_order import InputOrder
 from headrace.policy.order import Order
+from headrace.policy.prefixes import MOST_NESTED
 from headrace.policy.reach import NEVER_CACHED
 from headrace.values import Unit, Usage
 
@@ -376,6 +377,40 @@ def test_where_nothing_is_ever_cached_nobody_waits_any_more() -> None:
     assert len(run.all()) == len(set(range(60))) - 2 - NEVER_CACHED - 1
 
 
+def test_long_prompts_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.policy.order.MOST_WARM_BYTES", 5 * PREFIX)
+    run = Run("prefix", *[member(seq, seq % 10) for seq in range(20)])
+    assert run.takes(10) == list(range(10))
+    for seq in range(10):
+        run.answer(seq)
+    assert run.order._warm_bytes <= 5 * PREFIX
+    assert len(run.all(free=100)) == 10
+
+
+def test_a_chain_of_longer_and_longer_prompts_is_followed_so_deep_and_no_deeper() -> None:
+    chains = [
+        [unit(seq, b"chat " + b"x" * (64 * n) + b"%d" % n * 70) for seq, n in enumerate(order)]
+        for order in (range(300), range(299, -1, -1))
+    ]
+    for units in chains:
+        run = Run("prefix", *units)
+        depth = max(len(list(entry.node.path())) for entry in run.order._entries.values())
+        assert 8 <= depth <= MOST_NESTED
+        taken = []
+        while (seq := run.take(free=1000)) is not None:
+            taken.append(seq)
+            run.answer(seq)
+        assert sorted(taken) == list(range(300))
+
+
+def test_many_answers_are_looked_at_now_and_then() -> None:
+    run = Run("longest", *[alone(seq) for seq in range(400)])
+    for seq in run.takes(400):
+        assert seq is not None
+        run.answer(seq)
+    assert 0 < run.order.lengths._count < 400
+
+
 # -- all at once
 
 
@@ -467,5 +502,6 @@ def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, 
     assert order.bytes == 0
     for seq in out:
         order.on_answer(seq, None, 50.0)
+    assert order._warm_bytes == sum(len(node.tail) for node in order._warm)
     assert not order._computing
     assert order.payloads_out() == []
