@@ -207,10 +207,17 @@ class OutputSpec(Section):
 
 
 class LimitsSpec(Section):
-    class_: Literal["batch", "online"] = Field("batch", alias="class", description="Timeouts, retries and pacing follow from it.")
+    class_: Literal["batch", "online"] = Field(
+        "batch",
+        alias="class",
+        description="What timeouts, retries and pacing follow from, where they are not written: batch holds out, online gives up "
+        "early. `headrace explain-class` prints both; the defaults below are those of batch.",
+    )
     max_attempts: Annotated[int, Field(ge=1)] = Field(6, description="Sends of one ask; re-asks and pauses do not count.")
     attempt_timeout: AttemptTimeout = Field(
-        "auto", description="Seconds; auto: 60 s + 0.25 s per max_tokens. Doubled after each timeout."
+        "auto",
+        description="Seconds; auto: 60 s (online 20 s) and 0.25 s (0.1 s) per max_tokens, more where replies take long. "
+        "Doubled after each timeout.",
     )
     unit_deadline: Duration = Field(3600.0, description="A unit that is not settled so long after its first send fails.")
     run_deadline: Duration | None = Field(None, description="Stop so long after the command's start.")
@@ -279,7 +286,6 @@ NOT_YET: tuple[str, ...] = (
     "slice.max_input",
     "prompt.input",
     "endpoint.share",
-    "limits.class",
     "limits.max_cost",
     "limits.max_requests",
     "limits.max_total_tokens",

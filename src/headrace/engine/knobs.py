@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
+from headrace.policy.classes import BATCH, Manners
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
@@ -44,7 +45,10 @@ class Pace(Struct, frozen=True):
 
 
 class Knobs(Struct, frozen=True):
-    """Limits and names of one run. Durations are seconds; None means: no such limit."""
+    """Limits and names of one run. Durations are seconds; None means: no such limit.
+
+    `manners` is what follows from `limits.class` and is no key; what is one stands here by itself.
+    """
 
     run: str
     config: int
@@ -58,6 +62,7 @@ class Knobs(Struct, frozen=True):
     give_up_after_s: float = 1800.0
     drain_s: float = 30.0
     finish_reading_s: float = 30.0
+    manners: Manners = BATCH
 
 
 class Asked(NamedTuple):

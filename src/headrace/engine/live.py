@@ -16,7 +16,7 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping
-from headrace.policy.timeout import SLOWEST_TIMES, attempt_timeout_s
+from headrace.policy.timeout import attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -54,7 +54,7 @@ class LiveEngine:
         self._parked: list[asyncio.Future[Work | None]] = []
         self._fed = False
         self._input_error: HeadraceError | None = None
-        first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0)
+        first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0, patience=knobs.manners.patience)
         self._first_timeout_s = min(first, max(knobs.unit_deadline_s, 1.0))
 
     # -- what stands open
@@ -226,9 +226,9 @@ class LiveEngine:
     def _timeout_s(self, work: Work, lane: Lane, now: float) -> float:
         """The attempt's limit; a unit that is near its deadline gets what is left."""
         knobs = self.knobs
-        if not work.failures and not work.age_before_s and lane.slowest_s * SLOWEST_TIMES <= self._first_timeout_s:
+        if not work.failures and not work.age_before_s and lane.slowest_s * knobs.manners.patience.times <= self._first_timeout_s:
             return self._first_timeout_s
-        limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s)
+        limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s, knobs.manners.patience)
         return min(limit, max(knobs.unit_deadline_s - work.age_s(now, self.lanes.stopped_s(now)), 1.0))
 
     # -- settling

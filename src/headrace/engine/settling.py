@@ -115,7 +115,8 @@ class Settler:
             work.on_reask(self._judge.reask(work.base, reply, failure))
             return 0.0
         work.failures += 1
-        return backoff_s(work.failures, self._rng)
+        backoff = self._knobs.manners.backoff
+        return backoff_s(work.failures, self._rng, backoff.first_s, backoff.longest_s)
 
     def _age_s(self, work: Work, now: float) -> float:
         return work.age_s(now, self._lanes.stopped_s(now))

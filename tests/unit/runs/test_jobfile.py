@@ -245,7 +245,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"slice": {"truncate": "800 tokens"}}, "slice.truncate"),
         ({"slice": {"max_input": "800 tokens"}}, "slice.max_input"),
         ({"limits": {"order": "prefix"}}, "limits.order"),
-        ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"endpoint": [{"url": "http://a/v1"}, {"url": "http://b/v1", "share": "background"}]}, "endpoint.share"),
         ({"endpoint": {"share": "background"}}, "endpoint.share"),
