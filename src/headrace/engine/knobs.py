@@ -12,6 +12,7 @@ from msgspec import Struct
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
 from headrace.policy.classes import BATCH, Manners
+from headrace.policy.timeout import AttemptLimits
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
@@ -63,6 +64,10 @@ class Knobs(Struct, frozen=True):
     drain_s: float = 30.0
     finish_reading_s: float = 30.0
     manners: Manners = BATCH
+
+    def attempt_limits(self) -> AttemptLimits:
+        """The time limits of attempts at one endpoint, as they begin."""
+        return AttemptLimits(self.attempt_timeout, self.max_tokens, self.manners.patience)
 
 
 class Asked(NamedTuple):

@@ -16,7 +16,6 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping
-from headrace.policy.timeout import attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -27,7 +26,7 @@ class LiveEngine:
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lanes = Lanes(parts.endpoints, knobs.max_tokens, parts.rng)
+        self.lanes = Lanes(parts.endpoints, knobs, parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         self.feed = Feed(
             parts.intake,
@@ -54,8 +53,6 @@ class LiveEngine:
         self._parked: list[asyncio.Future[Work | None]] = []
         self._fed = False
         self._input_error: HeadraceError | None = None
-        first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0, patience=knobs.manners.patience)
-        self._first_timeout_s = min(first, max(knobs.unit_deadline_s, 1.0))
 
     # -- what stands open
 
@@ -225,11 +222,10 @@ class LiveEngine:
 
     def _timeout_s(self, work: Work, lane: Lane, now: float) -> float:
         """The attempt's limit; a unit that is near its deadline gets what is left."""
-        knobs = self.knobs
-        if not work.failures and not work.age_before_s and lane.slowest_s * knobs.manners.patience.times <= self._first_timeout_s:
-            return self._first_timeout_s
-        limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s, knobs.manners.patience)
-        return min(limit, max(knobs.unit_deadline_s - work.age_s(now, self.lanes.stopped_s(now)), 1.0))
+        left = self.knobs.unit_deadline_s
+        if work.failures or work.age_before_s:
+            left -= work.age_s(now, self.lanes.stopped_s(now))
+        return min(lane.limits.next_s(work.timeouts, len(work.payload)), max(left, 1.0))
 
     # -- settling
 
@@ -237,6 +233,7 @@ class LiveEngine:
         lane = sending.lane
         down_since = lane.breaker.down_since
         lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
+        lane.limits.on_reply(sending.seconds, len(work.payload), sending.ended)
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
@@ -256,6 +253,8 @@ class LiveEngine:
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
         lane, now = sending.lane, sending.ended
         down_since = lane.breaker.down_since
+        if failure.kind is Kind.TIMEOUT and failure.status is None:
+            lane.limits.on_timeout(sending.seconds, now)
         lane.on_failure(work, sending.number, failure, now, allow_open=not self.feed.read_done or self.open_units >= 3)
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, now)

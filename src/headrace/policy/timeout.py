@@ -1,15 +1,26 @@
-"""How long one attempt may take."""
+"""How long one attempt may take: what the job says, or what its length and the replies so far say."""
 
 from __future__ import annotations
+
+import math
 
 from msgspec import Struct
 
 LONGEST_S = 24 * 3600.0
+SLOW_SHARE = 0.99  # what slow replies take: so many were no slower
+MOST_DOUBLED = 16
+SILENT_TIMES = 4.0  # an endpoint that says nothing at all gets so many times the first limit, no more
+LARGEST_PROMPT = 16.0  # a prompt counts as at most so many times the usual one
+SIZE_MEMORY = 50
+MEMORY = 1024.0  # replies, after which the older ones count half
+_STEPS = 4  # of a doubling: times are told apart by a fifth
+_SHORTEST_S = 2.0**-10
+_BINS = 28 * _STEPS  # up to three days
 
 
 class Patience(Struct, frozen=True):
     """What `attempt_timeout = "auto"` means: so long at least, so much more for each token that may be generated, and so many
-    times what slow replies have taken.
+    times what slow replies take.
     """
 
     base_s: float = 60.0
@@ -17,17 +28,79 @@ class Patience(Struct, frozen=True):
     times: float = 3.0
 
 
-def attempt_timeout_s(
-    configured: float | str, max_tokens: int | None, timeouts: int, slowest_s: float = 0.0, patience: Patience | None = None
-) -> float:
-    """Seconds for the next attempt of a unit that has timed out so often.
+class Durations:
+    """How long replies have taken, as a histogram that forgets. Times are seconds, told to within a fifth."""
 
-    `auto` is as `patience` says: 60 s and 0.25 s per token that may be generated, and at least three times the slowest reply
-    so far, since an endpoint whose queue is long is slow for all. Each timeout doubles the limit, since a generation that was
-    cut once would be cut again.
+    def __init__(self) -> None:
+        self.count = 0.0  # replies, the older ones counted less
+        self._bins = [0.0] * _BINS
+
+    def add(self, seconds: float) -> None:
+        step = int(_STEPS * math.log2(max(seconds / _SHORTEST_S, 1.0)))
+        self._bins[min(step, _BINS - 1)] += 1.0
+        self.count += 1.0
+        if self.count >= MEMORY:
+            self.count /= 2
+            self._bins = [held / 2 for held in self._bins]
+
+    def quantile(self, share: float) -> float:
+        """What this share of the replies took at most; of fewer than a hundred the slowest is never among the 99 %, but for the
+        only one. 0 without any.
+        """
+        left = share * (self.count - 1.0)
+        for step, held in enumerate(self._bins):
+            left -= held
+            if held and left < 0.0:
+                return float(_SHORTEST_S * 2.0 ** ((step + 1) / _STEPS))
+        return 0.0
+
+
+class AttemptLimits:
+    """The time limits of one endpoint's attempts, in seconds. Times called `now` are loop time.
+
+    A written limit is kept. `auto` begins with what `patience` says of the longest answer, and follows what comes back: three
+    times what slow replies take (not the slowest: one freak is no reason to wait long for all), more where the prompt is larger
+    than usual. Where nothing at all came while an attempt waited, the endpoint is slow for all, and the next ones get twice as
+    long, up to four times the first limit: a server that takes 100 s for everything is not asked for ever with a limit of 76 s.
+    Each timeout of a unit doubles its own next limit, since a generation that was cut once would be cut again.
     """
-    patience = patience or Patience()
-    base = configured
-    if isinstance(base, str):
-        base = max(patience.base_s + patience.per_token_s * (max_tokens or 0), patience.times * slowest_s)
-    return min(base * 2.0 ** min(timeouts, 16), LONGEST_S)
+
+    def __init__(self, configured: float | str = "auto", max_tokens: int | None = None, patience: Patience | None = None) -> None:
+        patience = patience or Patience()
+        self.durations = Durations()
+        self._is_auto = isinstance(configured, str)
+        first = patience.base_s + patience.per_token_s * (max_tokens or 0) if isinstance(configured, str) else configured
+        self.first_s = min(first, LONGEST_S)
+        self._times = patience.times
+        self._learnt_s = 0.0
+        self._silent_s = 0.0
+        self._usual_size = 0.0
+        self._heard = -math.inf  # when the last reply came
+        self._due = 0  # replies until the slow ones are counted anew
+
+    def on_reply(self, seconds: float, size: int, now: float) -> None:
+        """A reply. `size` is that of its prompt, in bytes."""
+        self._heard = now
+        self.durations.add(seconds)
+        if not self._is_auto:
+            return
+        self._usual_size += (size - self._usual_size) / min(self.durations.count, SIZE_MEMORY)
+        if self._silent_s and self._times * seconds <= self._silent_s:
+            self._silent_s = 0.0
+        self._due -= 1
+        if self._due <= 0 or self._times * seconds > max(self.first_s, self._learnt_s):
+            self._due = int(self.durations.count / 16)
+            self._learnt_s = self._times * self.durations.quantile(SLOW_SHARE)
+
+    def on_timeout(self, seconds: float, now: float) -> None:
+        """An attempt ended without a reply, after so many seconds."""
+        if self._is_auto and self._heard < now - seconds:
+            self._silent_s = max(self._silent_s, min(2.0 * seconds, SILENT_TIMES * self.first_s))
+
+    def next_s(self, timeouts: int, size: int) -> float:
+        """Seconds for the next attempt of a unit that has timed out so often and whose prompt has this size."""
+        if not timeouts and not self._silent_s and LARGEST_PROMPT * self._learnt_s <= self.first_s:
+            return self.first_s
+        learnt = self._learnt_s * min(max(size / self._usual_size, 1.0), LARGEST_PROMPT) if self._learnt_s else 0.0
+        doubled = max(self.first_s, learnt) * 2.0 ** min(timeouts, MOST_DOUBLED)
+        return min(max(doubled, self._silent_s), LONGEST_S)
