@@ -130,6 +130,19 @@ class Lane:
             return now - since
         return max(0.0, min(now, self.pause.until) - since)
 
+    def on_timeout(self, seconds: float, now: float) -> None:
+        """An attempt had so long and got no reply: it would have taken longer."""
+        self.limits.on_timeout(seconds, now)
+        self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.mean_s else seconds
+
+    def on_stall(self, now: float, seconds: float) -> None:
+        """The process did not run for so long, up to now: that is not the endpoint's time."""
+        breaker = self.breaker
+        breaker.down_since, self.overloaded_since, self.refused_since = (
+            None if since is None else min(since + seconds, now)
+            for since in (breaker.down_since, self.overloaded_since, self.refused_since)
+        )
+
     def next_chance(self, now: float, due: float | None, *, has_supply: bool) -> float | None:
         """When something can be sent here by the passing of time alone; None: not by that. `due`: when the next retry is."""
         if self.may_send(now):

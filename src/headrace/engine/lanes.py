@@ -80,6 +80,14 @@ class Lanes:
             self._stopped_until = now
         return self._stopped_s
 
+    def on_stall(self, now: float, seconds: float) -> None:
+        """The process did not run for so long, up to now: that is nobody's time, neither a unit's nor an endpoint's."""
+        before = self._stopped_s
+        counted = self.stopped_s(now) - before  # all may have been paused anyway
+        self._stopped_s += max(0.0, seconds - counted)
+        for lane in self.all:
+            lane.on_stall(now, seconds)
+
     def next_chance(self, now: float, due: float | None, *, has_supply: bool) -> float | None:
         """When something can be sent by the passing of time alone; `due`: when the next retry is. What comes back by itself
         needs no alarm.

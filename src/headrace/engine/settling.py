@@ -85,7 +85,7 @@ class Settler:
             reply=reply, usage=reply.usage if reply is not None else failure.usage,
         )  # fmt: skip
         work.spent += verdict.counts
-        if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO:
+        if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO and not failure.mended:
             work.timeouts += 1
         age = self._age_s(work, now)
         has_others = self._lanes.has_others(lane)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import log2
 
 from msgspec import Struct
 
@@ -14,7 +15,8 @@ LARGEST_PROMPT = 16.0  # a prompt counts as at most so many times the usual one
 SIZE_MEMORY = 50
 MEMORY = 1024.0  # replies, after which the older ones count half
 _STEPS = 4  # of a doubling: times are told apart by a fifth
-_SHORTEST_S = 2.0**-10
+_PER_SHORTEST = 2.0**10
+_SHORTEST_S = 1 / _PER_SHORTEST
 _BINS = 28 * _STEPS  # up to three days
 
 
@@ -36,8 +38,8 @@ class Durations:
         self._bins = [0.0] * _BINS
 
     def add(self, seconds: float) -> None:
-        step = int(_STEPS * math.log2(max(seconds / _SHORTEST_S, 1.0)))
-        self._bins[min(step, _BINS - 1)] += 1.0
+        step = int(_STEPS * log2(seconds * _PER_SHORTEST)) if seconds > _SHORTEST_S else 0
+        self._bins[step if step < _BINS else _BINS - 1] += 1.0
         self.count += 1.0
         if self.count >= MEMORY:
             self.count /= 2
@@ -75,32 +77,46 @@ class AttemptLimits:
         self._learnt_s = 0.0
         self._silent_s = 0.0
         self._usual_size = 0.0
+        self._plain_size = math.inf  # up to this size the first limit is long enough
         self._heard = -math.inf  # when the last reply came
         self._due = 0  # replies until the slow ones are counted anew
+        self._notable_s = self.first_s / self._times if self._is_auto else math.inf
 
     def on_reply(self, seconds: float, size: int, now: float) -> None:
         """A reply. `size` is that of its prompt, in bytes."""
         self._heard = now
         self.durations.add(seconds)
-        if not self._is_auto:
-            return
-        self._usual_size += (size - self._usual_size) / min(self.durations.count, SIZE_MEMORY)
-        if self._silent_s and self._times * seconds <= self._silent_s:
-            self._silent_s = 0.0
         self._due -= 1
-        if self._due <= 0 or self._times * seconds > max(self.first_s, self._learnt_s):
-            self._due = int(self.durations.count / 16)
-            self._learnt_s = self._times * self.durations.quantile(SLOW_SHARE)
+        if self._due <= 0 or seconds > self._notable_s:
+            self._learn(seconds, size)
 
     def on_timeout(self, seconds: float, now: float) -> None:
         """An attempt ended without a reply, after so many seconds."""
         if self._is_auto and self._heard < now - seconds:
+            self._due = 0  # the next reply says whether it was needed
             self._silent_s = max(self._silent_s, min(2.0 * seconds, SILENT_TIMES * self.first_s))
+            self._plain_size = 0.0
 
     def next_s(self, timeouts: int, size: int) -> float:
         """Seconds for the next attempt of a unit that has timed out so often and whose prompt has this size."""
-        if not timeouts and not self._silent_s and LARGEST_PROMPT * self._learnt_s <= self.first_s:
+        if not timeouts and size <= self._plain_size:
             return self.first_s
         learnt = self._learnt_s * min(max(size / self._usual_size, 1.0), LARGEST_PROMPT) if self._learnt_s else 0.0
         doubled = max(self.first_s, learnt) * 2.0 ** min(timeouts, MOST_DOUBLED)
         return min(max(doubled, self._silent_s), LONGEST_S)
+
+    def _learn(self, seconds: float, size: int) -> None:
+        """Count the slow replies anew. Done ever more seldom, and at once for a reply that may change something."""
+        count = self.durations.count
+        self._due = int(count / 16)
+        if not self._is_auto:
+            return
+        self._usual_size += (size - self._usual_size) / min(count, SIZE_MEMORY)
+        if self._times * seconds <= self._silent_s:
+            self._silent_s = 0.0
+        self._learnt_s = learnt = self._times * self.durations.quantile(SLOW_SHARE)
+        self._notable_s = max(self.first_s, learnt) / self._times
+        if self._silent_s or learnt > self.first_s:
+            self._plain_size = 0.0
+        else:
+            self._plain_size = self._usual_size * self.first_s / learnt if LARGEST_PROMPT * learnt > self.first_s else math.inf

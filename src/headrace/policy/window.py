@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.policy.pause import LEAST_JUDGED, SHARE_TENTHS
+LEAST_JUDGED = 16
 
 
 class Move(Struct, frozen=True):
@@ -15,8 +15,8 @@ class Move(Struct, frozen=True):
 
 
 class Window:
-    """At most `ceiling` in flight. An episode of overload halves it once, and so do timeouts where they are at least 30 % of the
-    latest max(16, window) sends; a full round of clean completions adds one.
+    """At most `ceiling` in flight. An episode of overload halves it once, and so do timeouts where half of the latest
+    max(16, window) sends have ended so; a full round of clean completions adds one.
 
     What was sent before a cut says nothing about the window after it. Sends are numbered from 1.
     """
@@ -57,7 +57,7 @@ class Window:
             return None
         latest = max(LEAST_JUDGED, self.limit)
         self._timed_out = [*(one for one in self._timed_out if one > send - latest), send]
-        if 10 * len(self._timed_out) < SHARE_TENTHS * latest:
+        if 2 * len(self._timed_out) < latest:
             return None
         self._timed_out.clear()
         return self.on_overload_episode(next_send)
