@@ -124,8 +124,8 @@ CASES = (
     _revert(
         "RTL-08", "unit/engine/test_lives.py::test_rtl_08_a_timeout_doubles_the_next_limit",
         "policy.timeout",
-        "    return min(base * 2.0 ** min(timeouts, 16), LONGEST_S)\n",
-        "    return min(base, LONGEST_S)\n",
+        " * 2.0 ** min(timeouts, MOST_DOUBLED)\n",
+        "\n",
         "each try of a long generation is cut at the same limit",
     ),
     _revert(

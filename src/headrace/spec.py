@@ -178,6 +178,11 @@ class EndpointSpec(Section):
         "A number is kept, and gives way to overload.",
     )
     verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
+    priority: Literal["low", "high"] | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = Field(
+        None,
+        description="For vLLM and SGLang that order by it: low goes behind the requests of others, high before them, with the "
+        "sign that each wants. A number is sent as it stands.",
+    )
     model: str | None = Field(None, description="The model's name at this endpoint, where it differs.")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.errors import SpecError
 from headrace.policy.classes import BATCH, KEYS, ONLINE, defaults_of
 from headrace.runs.classes import explain_classes
 from headrace.runs.jobfile import job_from_dict, without_class
@@ -89,3 +90,24 @@ def test_one_class_alone_may_be_asked_for() -> None:
     document = explain_classes(["online"])
     assert set(document["classes"]) == {"online"}
     assert all(set(row["classes"]) == {"online"} for row in document["kinds"])
+
+
+@pytest.mark.parametrize("priority", ["middle", True, 2**63, 1.5])
+def test_a_priority_is_low_high_or_a_number_of_64_bits(priority: Any) -> None:
+    tables = {
+        "input": {"path": "in.jsonl"}, "prompt": {"user": "x"}, "model": {"name": "m"}, "output": {"path": "out.jsonl"},
+        "endpoint": {"url": "http://127.0.0.1:9/v1", "priority": priority},
+    }  # fmt: skip
+    with pytest.raises(SpecError) as caught:
+        job_from_dict(tables, Path("/"))
+    assert caught.value.key == "endpoint.priority"
+    assert '"low"' in str(caught.value)
+
+
+def test_the_embedded_server_has_nobody_else_to_serve() -> None:
+    tables = {
+        "input": {"path": "in.jsonl"}, "prompt": {"user": "x"}, "model": {"name": "local"}, "output": {"path": "out.jsonl"},
+        "endpoint": {"url": "local", "priority": "low"},
+    }  # fmt: skip
+    with pytest.raises(SpecError, match=r"endpoint\.priority: makes no sense"):
+        job_from_dict(tables, Path("/"))
