@@ -18,11 +18,11 @@ from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "local", "sim", "demo")
+COMMANDS = ("init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "plan", "local", "sim", "demo")
 # Options of the program itself: no command is loaded for them.
 _OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
-_EXIT_HARD = frozenset({"run", "retry", "demo"})
+_EXIT_HARD = frozenset({"run", "retry", "demo", "plan"})
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def describe_config(config: Mapping[str, Any]) -> Description:
     family = family if isinstance(family, str) and family else None
     fields = {**DEFAULTS.get(family or "", {}), **text}
     context = context_of(fields, *_CONTEXT)
-    said = shown(family) if family is not None else None
+    said = family[:60] if family is not None else None
     try:
         groups, notes = _groups(family, fields)
         heads = optional(fields, *_HEADS) or 0

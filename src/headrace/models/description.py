@@ -15,7 +15,10 @@ _LONGEST = 2**40  # of a context
 
 
 class Description(Struct, frozen=True):
-    """`attention` is None where a part is not understood; a note then says which. `context` is tokens, `weights` bytes."""
+    """`attention` is None where a part is not understood; a note then says which. `context` is tokens, `weights` bytes.
+
+    `family` is the description's own word, at most 60 characters, harmful ones among them.
+    """
 
     family: str | None = None
     attention: Attention | None = None

@@ -11,7 +11,7 @@ from typing import Any
 PLAIN = frozenset(
     {
         "aquila", "arcee", "baichuan", "bitnet", "bloom", "codegen", "cohere", "deepseek", "dots1", "ernie4_5", "ernie4_5_moe",
-        "exaone", "gemma", "glm", "glm4", "glm4_moe", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "granite", "granitemoe", 
+        "exaone", "gemma", "glm", "glm4", "glm4_moe", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "granite", "granitemoe",
         "helium", "hunyuan_v1_dense", "internlm", "internlm2", "internlm3", "llama", "minicpm", "mpt", "nemotron", "olmo",
         "olmo2", "olmoe", "opt", "persimmon", "phi", "qwen", "seed_oss", "stablelm", "xverse",
         "falcon", "RefinedWeb", "RefinedWebModel", "chatglm",

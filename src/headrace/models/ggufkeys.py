@@ -38,8 +38,8 @@ def describe_gguf(fields: Mapping[str, Any]) -> Description:
         query = 0 if isinstance(heads, list) else optional(own, "attention.head_count") or 0
         attention = Attention(tuple(group for group in groups if group.layers), query)
     except UnknownError as unknown:
-        return Description(shown(family), None, context, None, (f"the attention of this model is unknown: {unknown}",))
-    return Description(shown(family), attention, context, None, ())
+        return Description(family[:60] or None, None, context, None, (f"the attention of this model is unknown: {unknown}",))
+    return Description(family[:60] or None, attention, context, None, ())
 
 
 def asks_for_lists(fields: Mapping[str, Any]) -> bool:

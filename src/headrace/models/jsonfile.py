@@ -20,6 +20,8 @@ def refused(path: Path, why: str) -> SpecError:
 def read_object(path: Path) -> dict[str, Any]:
     """The object that the file holds. Raises SpecError in one line: not there, unreadable, too large, no object."""
     try:
+        if path.exists() and not path.is_file():
+            raise refused(path, "no file")
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
