@@ -143,10 +143,11 @@ def _cache_type(kv_dtype: str, attention: Attention | None) -> CacheType:
         return attention.cache_type if attention is not None else CacheType.BF16
     kind = CacheType(kv_dtype)
     groups = attention.groups if attention is not None else ()
-    if kind is CacheType.FP8_DS_MLA and not any(isinstance(group, Latent) for group in groups):
+    if kind is CacheType.FP8_DS_MLA and groups and not any(isinstance(group, Latent) for group in groups):
+        allowed = ", ".join(name for name in KV_DTYPES if name != "fp8_ds_mla")
         raise SpecError(
-            "--kv-dtype: found fp8_ds_mla; that is a layout for latent attention (MLA), which this model has not",
-            key="--kv-dtype", found="fp8_ds_mla", allowed="auto, bf16, fp8",
+            f"--kv-dtype: found fp8_ds_mla, a layout for latent attention (MLA), which this model has not; allowed: {allowed}",
+            key="--kv-dtype", found="fp8_ds_mla", allowed=allowed,
         )  # fmt: skip
     if kind is CacheType.FP8 and any(isinstance(group, Latent) and group.index for group in groups):
         return CacheType.FP8_DS_MLA
