@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -252,16 +252,12 @@ def _model(planned: Planned) -> str:
 
 
 def _attention(planned: Planned) -> str:
+    from headrace.runs.plannotes import layers  # noqa: PLC0415 (as above)
+
     attention = planned.description.attention
     if attention is None:
         return "not looked at: the server knows what it holds" if planned.server else "unknown"
-    parts = []
-    for group in attention.groups:
-        facts: Any = group
-        heads = f" of {facts.kv_heads} KV heads" if hasattr(group, "kv_heads") else ""
-        reach = f" {facts.reach:,}" if getattr(group, "reach", None) else ""
-        parts.append(f"{group.layers} {group.kind}{reach}{heads}")
-    return f"{attention.name}: layers {', '.join(parts)}"
+    return f"{attention.name}: {', '.join(map(layers, attention.groups))}"
 
 
 def _bytes(count: int | None) -> str:

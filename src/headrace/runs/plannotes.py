@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.models.description import Description
 from headrace.models.served import Served
-from headrace.policy.attention import Attention, CacheType, Heads, Latent
+from headrace.policy.attention import Attention, CacheType, Group, Heads, Latent, State
 from headrace.policy.capacity import MOST_STARTED, Load, Memory, Plan, Store
 
 _LLAMA_TYPES = frozenset({CacheType.Q8_0, CacheType.Q4_0})
@@ -13,6 +13,8 @@ _LLAMA_TYPES = frozenset({CacheType.Q8_0, CacheType.Q4_0})
 def notes_of(described: Description, found: Plan, memory: Memory, load: Load, store: Store) -> tuple[str, ...]:
     """The notes that follow from the figures, the gravest first."""
     notes = _memory_notes(described, found, memory, load)
+    if described.attention is None:
+        notes.append("a vLLM, SGLang, llama.cpp or TGI that runs it knows what it holds: give its URL as --model")
     if described.context is not None and load.tokens > described.context:
         notes.append(f"a request of {load.tokens:,} tokens is longer than the model's context of {described.context:,}")
     if described.attention is not None:
@@ -45,6 +47,20 @@ def size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:,.2f} {unit}"
     return f"{count:,} bytes"
+
+
+def layers(group: Group) -> str:
+    """One kind of layer for people."""
+    match group:
+        case Heads(reach=None):
+            kept = f"of {group.kv_heads:,} KV heads"
+        case Heads():
+            kept = f"{'in chunks' if group.chunked else 'with a window'} of {group.reach:,}, {group.kv_heads:,} KV heads"
+        case Latent():
+            kept = f"of a latent of {group.rank + group.rope:,}"
+        case State():
+            kept = f"with a state of {size(group.constant_bytes(1))}"
+    return f"{group.layers:,} layers {kept}"
 
 
 def _memory_notes(described: Description, found: Plan, memory: Memory, load: Load) -> list[str]:

@@ -248,7 +248,7 @@ def test_latents_are_known_by_their_key_whatever_the_model_is_called():
         ({}, "no model_type"),
         ({"model_type": "of-tomorrow", "num_hidden_layers": 2}, "model_type 'of-tomorrow'"),
         (CONFIGS["DeepSeek-V4"], "compress_rates is not understood"),
-        (CONFIGS["Kimi-Linear-48B-A3B"], "linear_attn_config is not understood"),
+        (CONFIGS["Kimi-Linear"], "linear_attn_config is not understood"),
         (changed("DeepSeek-V3", layer_types=["lightning_attention"] * 61), "layer_types has 'lightning_attention'"),
         (changed("DeepSeek-V3", layer_types=["indexed_attention"] * 61), "index_head_dim is not told"),
         (changed("DeepSeek-V3", qk_rope_head_dim=None), "qk_rope_head_dim is not told"),
