@@ -1,4 +1,4 @@
-"""Both transports against the one contract."""
+"""All transports against the one contract."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import aiohttp
 import pyreqwest.exceptions
 import pytest
+import uvloop
 
 from headrace.endpoints.aiohttp import open_client as open_aiohttp
+from headrace.endpoints.plain import open_client as open_plain
 from headrace.endpoints.pyreqwest import open_client as open_pyreqwest
 from headrace.endpoints.transport import Peer, Reason, Transport, TransportError
 from headrace.errors import SpecError
@@ -67,6 +69,17 @@ class TestPyreqwest(WithTls):
 
     def open(self, peer: Peer) -> Transport:
         return open_pyreqwest(peer)
+
+
+class TestPlain(TransportContract):
+    serves_proxies = False
+
+    def open(self, peer: Peer) -> Transport:
+        return open_plain(peer)
+
+
+class TestPlainOverUvloop(TestPlain):
+    new_loop = staticmethod(uvloop.new_event_loop)
 
 
 class TestAiohttp(WithTls):

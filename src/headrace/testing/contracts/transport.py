@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headrace.endpoints.transport import Limits, Peer, Reason, Response, Transport, TransportError
+from headrace.errors import SpecError
 from headrace.testing.contracts.raw_server import ANSWER, Connection, RawServer, Serve, after_request, keep_replying, unused_port
 from headrace.values import Sent
 
@@ -27,9 +28,14 @@ async def post(transport: Transport, url: str, total_s: float = 10.0, key: str |
 
 
 class TransportContract:
-    """`open` builds the transport. `aborts` says that a cancelled caller's request leaves its socket at once."""
+    """`open` builds the transport; `new_loop` the event loop that it is tried on.
+
+    `aborts` says that a cancelled caller's request leaves its socket at once; one that serves no proxies refuses them.
+    """
 
     aborts = True
+    serves_proxies = True
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = staticmethod(asyncio.new_event_loop)
 
     def open(self, peer: Peer) -> Transport:
         raise NotImplementedError
@@ -42,7 +48,8 @@ class TransportContract:
             finally:
                 await transport.close()
 
-        asyncio.run(play())
+        with asyncio.Runner(loop_factory=self.new_loop) as runner:
+            runner.run(play())
 
     def failure(self, serve: Serve, *, total_s: float = 10.0, peer: Peer | None = None) -> TransportError:
         """What a request to this server raises."""
@@ -374,6 +381,11 @@ class TransportContract:
         assert self.reply(keep_replying()).body == ANSWER
 
     def test_a_proxy_that_was_chosen_is_asked(self) -> None:
+        if not self.serves_proxies:
+            with pytest.raises(SpecError, match="proxy"):
+                self.open(Peer(proxy="http://127.0.0.1:1"))
+            return
+
         async def scene(_: Transport) -> None:
             async with RawServer(keep_replying()) as proxy:
                 through = self.open(Peer(proxy=f"http://127.0.0.1:{proxy.port}"))
