@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from headrace.errors import SpecError
 from headrace.values import Sent
 
 _MAX_HEADER = 64 * 1024
+_AT_ONCE = 2**20  # a larger body is sent in parts; aiohttp warns of one that is not
 
 
 class AiohttpTransport:
@@ -39,7 +41,7 @@ class AiohttpTransport:
             async with (
                 deadlines.limit(checked_total(total_s)),
                 session.request(
-                    method, url, headers=sent_headers, data=body, allow_redirects=False, proxy=self._proxy
+                    method, url, headers=sent_headers, data=_payload(body), allow_redirects=False, proxy=self._proxy
                 ) as response,
             ):
                 raw = await self._read(response)
@@ -102,6 +104,10 @@ def _socket(address: tuple[object, ...]) -> socket.socket:
     made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]  # aiohttp passes getaddrinfo's tuple
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return made
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    return body if len(body) < _AT_ONCE else io.BytesIO(body)
 
 
 def _lookup(headers: Mapping[str, str]) -> Callable[[str], str | None]:

@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._status:  # else it is in the trailer
-            self._headers.setdefault(name.lower(), value)
+            self._headers.setdefault(name.lower(), value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
         if self._ended:

@@ -66,7 +66,8 @@ class Deadlines:
             return
         now = self.now()
         for limited in [limited for limited in self._watched if limited.due <= now]:
-            limited.on_due(now)
+            if limited in self._watched:
+                limited.on_due(now)
 
 
 class Limit:

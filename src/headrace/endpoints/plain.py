@@ -23,6 +23,7 @@ _NEXT_ADDRESS_S = 0.25  # where a name has several addresses, the next is tried 
 _RESOLVED_S = 60.0  # how long the addresses of a name are kept
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
+_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "idempotency-key"})
 _KEPT = "!$%&'()*+,/:;=@[]|~"  # of a path, beside letters, digits and -._ as they are; all else is percent-encoded
 
 
@@ -73,7 +74,7 @@ class PlainTransport:
         if idempotency_key is None:
             request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
         else:
-            key = _line("idempotency-key", idempotency_key)
+            key = _line("Idempotency-Key", idempotency_key)
             request = b"%b%d\r\n%b\r\n%b" % (self._head, len(body), key, body)
         deadlines, site = self._deadlines or self._begin(), self._site
         deadline = deadlines.now() + checked_total(total_s)
@@ -103,6 +104,8 @@ class PlainTransport:
     def _encode(self, method: str, url: str, headers: Mapping[str, str]) -> None:
         place = _Place(url)
         lines = [b"%b %b HTTP/1.1\r\n" % (method.encode(), place.target), _line("Host", place.authority)]
+        if not _OURS.isdisjoint(name.lower() for name in headers):
+            raise _unbuildable("a header is the transport's own to write")
         lines += [_line(name, value) for name, value in headers.items()]
         self._head = b"".join((*lines, b"Content-Length: "))
         self._site = self._sites.setdefault((place.host, place.port), Site(place.host, place.port))

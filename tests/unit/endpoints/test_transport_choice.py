@@ -12,7 +12,6 @@ from headrace.endpoints.pyreqwest import PyreqwestTransport
 from headrace.endpoints.transport import LONGEST_S, Limits, Peer, checked_total, open_transport
 from headrace.errors import SpecError
 
-
 HTTP = "http://127.0.0.1:8000/v1/chat/completions"
 HTTPS = "https://api.example.com/v1/chat/completions"
 
