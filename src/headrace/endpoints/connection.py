@@ -12,6 +12,7 @@ from typing import cast
 import httptools
 
 from headrace.endpoints.deadlines import Deadlines
+from headrace.endpoints.encodings import decoded
 from headrace.endpoints.transport import Limits, Reason, Response, TransportError, too_large
 from headrace.values import Sent
 
@@ -59,7 +60,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, deadline: float) -> None:
         self._deadline = deadline
-        self._heard_at: float | None = None
+        self._heard_at = 0.0  # 0: nothing yet
         self._held = 0  # bytes that the parser took and has not handed over
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
@@ -68,12 +69,15 @@ class Connection(asyncio.Protocol):
 
     # -- used by the transport
 
-    def send(self, request: bytes, deadline: float) -> asyncio.Future[Response]:
-        """Write one request. The future gives its reply, or TransportError; a caller that gives up calls `abandon`."""
+    def send(self, request: bytes, now: float, deadline: float) -> asyncio.Future[Response]:
+        """Write one request. The future gives its reply, or TransportError; a caller that gives up calls `abandon`.
+
+        `now` and `deadline` are on the clock of the deadlines.
+        """
         if self._socket.is_closing():
             raise TransportError(Reason.CONNECTION, Sent.NO, "no connection: it was closed as soon as it was made")
         self._begin(deadline)
-        self.due = min(deadline, self._deadlines.now() + self._limits.silence_s)
+        self.due = min(deadline, now + self._limits.silence_s)
         waiter = self._waiter = self._loop.create_future()
         self._socket.write(request)
         return waiter
@@ -145,11 +149,11 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             self._leave()
             return
-        if self._heard_at is not None:
+        if self._heard_at:
             self.due = min(self._deadline, self._heard_at + self._limits.silence_s)
             if self.due > now:
                 return
-        what = "no reply came" if self._heard_at is None else "the reply did not end"
+        what = "the reply did not end" if self._heard_at else "no reply came"
         self._fail(TransportError(Reason.TIMEOUT, self._sent(), f"{what} within the limit"))
 
     # -- told by the parser
@@ -198,16 +202,25 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         waiter, self._waiter = self._waiter, None
-        response = Response(self._status, bytes(self._body), partial(_look_up, self._headers))
-        named_twice = b"content-length" in self._headers and b"transfer-encoding" in self._headers
+        headers = self._headers
+        named_twice = b"transfer-encoding" in headers and b"content-length" in headers
         if self._keeps and not self._unsent and not named_twice:
             self._idle_since = time.monotonic()
-            self.due = self._deadlines.now() + self._limits.idle_s
+            self.due = self._heard_at + self._limits.idle_s
             self._pool.idle.append(self)
         else:
             self._socket.abort()
-        if waiter is not None and not waiter.done():
-            waiter.set_result(response)
+        if waiter is None or waiter.done():
+            return
+        header = partial(_look_up, headers)
+        body = bytes(self._body)
+        if b"content-encoding" in headers:
+            try:
+                body = decoded(body, header("content-encoding"), self._limits.max_body)
+            except TransportError as error:
+                waiter.set_exception(error)
+                return
+        waiter.set_result(Response(self._status, body, header))
 
     def _on_lost(self, error: Exception | None) -> None:
         if self._waiter is None:
@@ -234,7 +247,7 @@ class Connection(asyncio.Protocol):
         return TransportError(Reason.PROTOCOL, Sent.MAYBE, f"the reply is not valid HTTP: {error}")
 
     def _sent(self) -> Sent:
-        return Sent.NO if self._unsent and self._heard_at is None else Sent.MAYBE
+        return Sent.NO if self._unsent and not self._heard_at else Sent.MAYBE
 
     def _leave(self) -> None:
         """It takes no request any more."""

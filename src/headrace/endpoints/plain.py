@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 from aiohappyeyeballs import AddrInfoType, start_connection
-from msgspec.structs import replace
 
 from headrace.endpoints.connection import Connection, Pool
 from headrace.endpoints.deadlines import Deadlines
-from headrace.endpoints.encodings import decoded
 from headrace.endpoints.transport import Limits, Peer, Reason, Response, TransportError, checked_total, unresolved
 from headrace.errors import SpecError
 from headrace.values import Sent
@@ -74,20 +72,22 @@ class PlainTransport:
         if idempotency_key is None:
             request = b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
         else:
-            key = _line("Idempotency-Key", idempotency_key)
-            request = b"%b%d\r\n%b\r\n%b" % (self._head, len(body), key, body)
+            if not (idempotency_key.isascii() and idempotency_key.isprintable()):
+                raise _unbuildable("an idempotency key holds what no header can carry")
+            key = idempotency_key.encode()
+            request = b"%b%d\r\nIdempotency-Key: %b\r\n\r\n%b" % (self._head, len(body), key, body)
         deadlines, site = self._deadlines or self._begin(), self._site
-        deadline = deadlines.now() + checked_total(total_s)
-        connection = site.pool.take() or await self._connect(site, deadlines, deadline)
-        reply = connection.send(request, deadline)
+        now = deadlines.now()
+        deadline = now + checked_total(total_s)
+        connection = site.pool.take()
+        if connection is None:
+            connection = await self._connect(site, deadlines, deadline)
+            now = deadlines.now()
+        reply = connection.send(request, now, deadline)
         try:
-            response = await reply
+            return await reply
         finally:
             connection.abandon(reply)
-        encoding = response.header("content-encoding")
-        if encoding is None:
-            return response
-        return replace(response, body=decoded(response.body, encoding, self._limits.max_body))
 
     async def close(self) -> None:
         self._is_closed = True

@@ -52,7 +52,7 @@ def told(scene: Callable[[Connection, FakeSocket, Pool, asyncio.Future[Response]
         deadlines, pool, wire = Deadlines(loop), Pool(), FakeSocket()
         connection = Connection(pool, deadlines, limits or Limits())
         connection.connection_made(wire)  # type: ignore[arg-type]  # as much of one as is used
-        waiter = connection.send(b"request", deadlines.now() + 60.0)
+        waiter = connection.send(b"request", deadlines.now(), deadlines.now() + 60.0)
         scene(connection, wire, pool, waiter)
         if waiter.done():
             waiter.exception()
@@ -153,7 +153,7 @@ def test_a_connection_that_was_closed_as_it_was_made_has_sent_nothing() -> None:
     def scene(connection: Connection, wire: FakeSocket, _: Pool, waiter: asyncio.Future[Response]) -> None:
         wire.abort()
         with pytest.raises(TransportError) as caught:
-            connection.send(b"another", 60.0)
+            connection.send(b"another", 0.0, 60.0)
         assert caught.value.sent is Sent.NO
         assert wire.written == [b"request"]
 
