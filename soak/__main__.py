@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from soak.faults import ENGINE
 from soak.mutations import Mutation, install
 from soak.reverts import CASES, Revert
+from soak.sites import awaits
 from soak.trials import ROOT, notices, passing
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10_000, help="how many lives")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--flood-gb", type=float, default=5.0, help="so much of answers onto a slow disk; 0: none")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replay", type=int, metavar="SEED", help="live one life in this process, with its traceback")
     parser.add_argument("--mutants", action="store_true", help="try the faults that lives and tests must notice")
@@ -50,7 +50,8 @@ def main() -> int:
         return 0
     if options.fault is not None:
         return first_failure(options.first, options.seeds)
-    return soak(options.first, options.seeds, options.workers)
+    broken = soak(options.first, options.seeds, options.workers)
+    return max(broken, flooded(options.flood_gb) if options.flood_gb else 0)
 
 
 def soak(first: int, count: int, workers: int) -> int:
@@ -72,6 +73,14 @@ def soak(first: int, count: int, workers: int) -> int:
     print(f"{count:,} lives, {len(failures)} violations, {time.monotonic() - began:.0f} s")
     _print_missed(sites)
     return 1 if failures else 0
+
+
+def flooded(gigabytes: float) -> int:
+    """In a process of its own, whose memory is its own."""
+    from soak.flood import flood  # noqa: PLC0415 - not before a fault may be put in
+
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(flood, gigabytes).result()
 
 
 def first_failure(first: int, count: int) -> int:
@@ -123,22 +132,10 @@ def _tried(fault: Mutation) -> tuple[bool, str]:
 
 
 def _print_missed(sites: Sites) -> None:
-    missed = [f"{Path(path).name}:{line}" for path, line, end in _awaits() if not _hit(sites.awaits, path, line, end)]
+    missed = [site.name for site in awaits() if not any(map(site.holds, sites.awaits))]
     print(f"awaits at which no crash has fallen: {', '.join(missed) or 'none'}")
     unhit = sorted(sites.seen_statements - sites.statements)
     print(f"statements at which no crash has fallen: {', '.join(unhit) or 'none'}")
-
-
-def _hit(sites: set[tuple[str, int]], path: str, line: int, end: int) -> bool:
-    return any(file == path and line <= at <= end for file, at in sites)
-
-
-def _awaits() -> Iterator[tuple[str, int, int]]:
-    """Every place of the engine that waits: file, first and last line."""
-    for path in sorted((ROOT / "src" / "headrace" / "engine").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Await):
-                yield str(path), node.lineno, node.end_lineno or node.lineno
 
 
 __all__: Sequence[str] = ("main",)

@@ -128,6 +128,7 @@ class _Life:
         self.facts = Facts()
         self.committed: dict[int, State] = {}  # what commits that returned said of units
         self.dead = False
+        self.disk_failed_at: float | None = None  # nothing is safe that came after this
         self.at_death: tuple[int, int] = (0, 0)  # in flight, and completions of the last 0.1 s
 
     def run(self) -> None:
@@ -159,7 +160,7 @@ class _Life:
         return ending
 
     def _run(self, number: int, end: End) -> Ending | None:
-        self.dead = False
+        self.dead, self.disk_failed_at = False, None
         seed = self.plan.seed * 16 + number
         statements = callbacks = 0
 
@@ -168,15 +169,19 @@ class _Life:
             if self.dead:
                 raise LedgerError("written by a dead process")
             self.sites.seen_statements.add(name)
-            statements += 1
-            if end.statement is not None and statements >= end.statement:
+            statements += end.named in {None, name}
+            if end.statement is not None and statements >= end.statement and end.named in {None, name}:
                 self.sites.statements.add(name)
                 self._die()
 
         def on_callback(handle: asyncio.Handle) -> None:
             nonlocal callbacks
+            if self.dead or end.callback is None:
+                return
+            if end.site is not None and not any(map(end.site.holds, places_of(handle))):
+                return
             callbacks += 1
-            if not self.dead and end.callback is not None and callbacks >= end.callback:
+            if callbacks >= end.callback:
                 self.sites.awaits.update(places_of(handle))
                 self._die()
 
@@ -195,7 +200,7 @@ class _Life:
         facts = self.store.facts()
         self.facts = facts
         parts = Parts(
-            endpoints=self._asked(), judge=_Judge(), intake=_Intake(self.plan.texts, self.store, facts),
+            endpoints=self._asked(), judge=_Judge(), intake=StoredIntake(self.plan.texts, self.store, facts),
             ledger=_Committed(ledger, self, end), clock=VirtualClock(), offload_ledger=VirtualOffload(rng),
             offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
         )  # fmt: skip
@@ -214,7 +219,8 @@ class _Life:
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""
         now = asyncio.get_running_loop().time()
-        self.at_death = (self.endpoint.in_flight, sum(now - at <= JUST_ENDED_S for at in self.endpoint.ended_at))
+        unsafe_s = JUST_ENDED_S if self.disk_failed_at is None else now - self.disk_failed_at + JUST_ENDED_S
+        self.at_death = (self.endpoint.in_flight, sum(now - at <= unsafe_s for at in self.endpoint.ended_at))
         self.dead = True
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)  # nobody hears a dead process
         raise Crash
@@ -326,6 +332,8 @@ class _Committed:
         self._commits += 1
         first = self._end.disk_full_from
         if first is not None and first <= self._commits < first + self._end.failing_commits:
+            if self._life.disk_failed_at is None:
+                self._life.disk_failed_at = asyncio.get_running_loop().time()
             raise DiskError("the disk is full")
         self._ledger.commit(batch)
         for outcome in batch.outcomes:
@@ -345,7 +353,7 @@ class _Judge(ContentJudge):
         return payload[:-1] + b',{"role":"assistant","content":"' + failure.message.encode() + b'"}]'
 
 
-class _Intake(TextsIntake):
+class StoredIntake(TextsIntake):
     """Reads texts as `headrace.testing.life` does, from wherever the ledger is kept."""
 
     def __init__(self, texts: Sequence[str], store: Store, facts: Facts) -> None:

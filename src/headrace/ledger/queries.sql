@@ -175,6 +175,9 @@ SELECT error, count(*), min(seq), max(seq) FROM item WHERE error IS NOT NULL GRO
 -- item_names: how people know an item
 SELECT seq, number, id FROM item WHERE seq = ?;
 
+-- item_of_unit: the item that a unit of the job itself was first met in
+SELECT item FROM unit WHERE seq = ? AND kind = 0;
+
 -- rows: everything that the output says, one row an item, in order
 SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
     unit.seq, unit.state, unit.error, unit.hash,

@@ -24,6 +24,7 @@ _FOREIGN_TO_LOCAL = (
     "verify",
     "model",
     "max_tokens_field",
+    "priority",
 )
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
 

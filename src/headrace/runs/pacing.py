@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 
 from headrace.engine.knobs import Knobs, Pace
+from headrace.policy.classes import CLASSES
 from headrace.policy.tuning import AUTO_MOST, AUTO_START
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
 
@@ -19,6 +20,7 @@ def knobs_of(spec: JobSpec, run: str, config: int, shared_bytes: int = 0) -> Kno
         max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
         run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
         order=limits.order, shared_bytes=shared_bytes,
+        manners=CLASSES[limits.class_],
     )  # fmt: skip
 
 

@@ -150,6 +150,8 @@ class Run:
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)
+            for line in await answerers.settle_priorities(self.job):
+                self.warn(line)
             self.warn(answerers.other_weights(self.folder))
             ledger.recover(answerers.numbers[0], self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
             reuse = open_reuse(options.reuse, self.job, self.folder, config, answerers.by_identity)

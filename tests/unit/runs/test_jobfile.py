@@ -244,7 +244,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"slice": {"split": {"size": "100 tokens"}}}, "slice.split"),
         ({"slice": {"truncate": "800 tokens"}}, "slice.truncate"),
         ({"slice": {"max_input": "800 tokens"}}, "slice.max_input"),
-        ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"endpoint": [{"url": "http://a/v1"}, {"url": "http://b/v1", "share": "background"}]}, "endpoint.share"),
         ({"endpoint": {"share": "background"}}, "endpoint.share"),

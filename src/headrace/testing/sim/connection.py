@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
 
     def _ended(self, status: int | None) -> None:
         if status is not None:
-            self._stats.by_status[status] += 1
+            self._stats.ended(status)
         self._stats.in_flight -= 1
         self._plan = None
 

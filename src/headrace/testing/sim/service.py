@@ -12,7 +12,7 @@ import orjson
 from headrace.testing.batching import batching_of
 from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes_of, service_s, tokens
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
-from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, prompt_of, schema_of
+from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, priority_of, prompt_of, schema_of
 from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
 from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.script import Rule, Script
@@ -156,6 +156,7 @@ class Service:
             if self._obeyed(plan, rule):
                 return
         limit = longest_answer(body, prompt, options)
+        self.stats.ranked(priority_of(body, options))
         count = logprobs_of(body, options, chat=chat)
         try:
             plan.drawn = draw(options, prompt, schema_of(body, options), limit)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from typing import Any
 
 MAX_COUNTED = 1_000_000
+MAX_PRIORITIES = 100
 
 
 class Stats:
@@ -25,10 +27,13 @@ class Stats:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cached_tokens = 0
+        self.began_at: float | None = None  # monotonic time of the first request
+        self.ended_at: float | None = None  # and of the last reply
         self.keys = 0
         self.duplicates = 0
         self.repeats = 0
         self.prompts: dict[bytes, int] = {}
+        self.priorities: Counter[int] = Counter()
         self._keys: set[bytes] = set()
 
     def reset(self) -> None:
@@ -44,8 +49,15 @@ class Stats:
         self.sockets_peak = max(self.sockets_peak, self.sockets)
 
     def began(self) -> None:
+        if self.began_at is None:
+            self.began_at = time.monotonic()
         self.in_flight += 1
         self.in_flight_peak = max(self.in_flight_peak, self.in_flight)
+
+    def ended(self, status: int) -> None:
+        """A reply has left whole."""
+        self.by_status[status] += 1
+        self.ended_at = time.monotonic()
 
     def came(self, prompt: bytes) -> int:
         """Count a prompt by its digest; returns how often it came before. Past a million prompts new ones are not kept."""
@@ -67,6 +79,11 @@ class Stats:
         if len(self._keys) < MAX_COUNTED:
             self._keys.add(short)
 
+    def ranked(self, priority: int | None) -> None:
+        """Count what a request asked to be served before or behind. Of many different values the first are told apart."""
+        if priority is not None and (priority in self.priorities or len(self.priorities) < MAX_PRIORITIES):
+            self.priorities[priority] += 1
+
     def document(self, *, prompts: bool = False) -> dict[str, Any]:
         """What GET /stats answers."""
         made: dict[str, Any] = {
@@ -81,6 +98,8 @@ class Stats:
             "duplicates": self.duplicates,
             "prompts": len(self.prompts),
             "repeats": self.repeats,
+            "seconds": 0.0 if self.began_at is None or self.ended_at is None else round(self.ended_at - self.began_at, 3),
+            "priorities": {str(priority): count for priority, count in sorted(self.priorities.items())},
         }
         if prompts:
             made["prompt_counts"] = {key.hex(): count for key, count in self.prompts.items()}
