@@ -145,7 +145,7 @@ def _end(rng: random.Random, *, is_long: bool) -> End:
     doublings = 14 if is_long else 11
     match rng.randrange(9):
         case 0:
-            sites = [site for site in awaits() if "feed" in site.path] if is_long else awaits()
+            sites = [site for site in awaits() if "supply" in site.path] if is_long else awaits()
             return End(callback=rng.choice([1, 1, 3, 30]), site=rng.choice(sites), interrupts_at_s=_perhaps(rng))
         case 1 | 2:
             return End(callback=int(2 ** (rng.random() * doublings)))

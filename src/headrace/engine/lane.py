@@ -147,6 +147,8 @@ class Lane:
         """When something can be sent here by the passing of time alone; None: not by that. `due`: when the next retry is."""
         if self.may_send(now):
             return due if due is not None and due > now else None
+        if len(self.in_flight) >= self.window.limit:
+            return None  # whatever else is due, a slot has to come back first
         change = self._next_change(now)
         if change is None or has_supply:
             return change
