@@ -8,8 +8,8 @@ ENGINE = (
     Mutation(
         "a unit counts as leased before its lease is durable",
         "headrace.engine.feed",
-        "                leasing.append(Work(unit))\n",
-        "                ready.append(Work(unit))\n",
+        "            leasing.append(Work(unit))\n",
+        "            self._ready.append(Work(unit))\n",
     ),
     Mutation(
         "a lease is dropped on resume",
