@@ -50,7 +50,7 @@ class Ceiling:
     server out of several: then nothing is known.
     """
 
-    def __init__(self, capacity: Capacity, start: int = 1) -> None:
+    def __init__(self, capacity: Capacity, start: int) -> None:
         self._capacity = capacity
         self._tokens: float | None = capacity.tokens
         # Slots of llama.cpp that share a cache fail a request for which there is no room, instead of putting it back.

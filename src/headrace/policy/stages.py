@@ -22,7 +22,7 @@ FIRST_REST = 4  # rounds between probes; doubled with each that finds nothing be
 LONGEST_REST = 24
 MOST_UPS = 4
 LONGEST_REST_UNITS = 512
-MOST_BROKEN = 3  # so often may a server refuse what it has told; then it is searched for below that
+MOST_BROKEN = 3  # so many refusals of what a server has told, and it is searched for below that
 
 
 class Stage(StrEnum):

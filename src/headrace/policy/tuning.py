@@ -69,7 +69,7 @@ class TuningWindow:
         self._step = STEP  # the next probe up: longer where the last one paid well
         self._refusals = Refusals()
         self._episode: tuple[int, int] = (0, 0)  # the first send of the window that was cut last, and how far it may be cut
-        self._broken = 0  # how often what was told has been refused
+        self._broken = 0  # how many of what was told have been refused
 
     # -- what is observed
 
@@ -98,11 +98,12 @@ class TuningWindow:
             began, least = self._episode
             if send < began or self.limit <= least or self.stage is not Stage.HOLD:
                 return None
+            self._broken += self._broken > 0
             self._held = self.limit = self.limit - 1  # the rest of what the cut window had in flight
             return Move(self.limit, "refusals_cut")
         if not is_news:
             return None
-        self._broken += self.stage is Stage.TOLD
+        self._broken = max(self._broken, int(self.stage is Stage.TOLD))
         is_trial = self.limit > self._held
         least = self._held if is_trial else max(self.least, self.limit // 2)
         self._episode = (next_send if was_usual else self._since, least)
@@ -134,7 +135,7 @@ class TuningWindow:
             return self._settle(limit, "told_less", next_send) if limit < self.limit else None
         if self.stage is Stage.TOLD and limit == self.limit:
             return None
-        self._held = limit
+        self._held, self._broken = limit, 0
         return self._change(limit, Stage.TOLD, "told", next_send)
 
     def on_queue(self, next_send: int) -> Move | None:

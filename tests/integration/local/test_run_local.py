@@ -192,7 +192,7 @@ def test_a_server_that_dies_again_and_again_stops_the_run_with_the_rest_pending(
         monkeypatch.setattr(endpoint, "send", killing)
         return endpoint
 
-    monkeypatch.setattr("headrace.runs.stores.open_embedded", opening)
+    monkeypatch.setattr("headrace.runs.answerers.open_embedded", opening)
     events: list = []
     result = run_here(mill, events)
     assert (result.exit_code, result.reason) == (4, "bad_endpoint")

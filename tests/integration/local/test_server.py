@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from headrace.endpoints.open import open_endpoint
 from headrace.errors import SpecError
 from headrace.local.server import LocalServer, Serving
 from headrace.local.weights import Weights, find_weights
+from headrace.testing.contracts.endpoint import job
+from headrace.values import Capacity, Gauges
 
 PATIENCE_S = 120.0
 OPEN = {("GET", "/health"): 200, ("GET", "/v1/health"): 200, ("GET", "/"): 404, ("GET", "/index.html"): 404}
@@ -196,3 +200,21 @@ def test_a_tensor_of_a_wrong_shape_is_told_in_llama_cpps_words(small: Path, tmp_
     struct.pack_into("<Q", content, place, 288)
     (tmp_path / "odd.gguf").write_bytes(content)
     assert "cannot serve this model: gguf_init_from_reader: tensor 'blk.0." in failure(tmp_path / "odd.gguf")
+
+
+@pytest.mark.slow
+def test_an_endpoint_reads_what_it_holds_and_how_it_is_loaded(server: LocalServer):
+    spec = job(url=f"{server.url}/v1", api_key_env="K")
+    endpoint = open_endpoint(spec, 0, base=Path(), environ={"K": server.api_key})
+
+    async def both() -> tuple[Capacity | None, Gauges | None]:
+        try:
+            return await endpoint.capacity(), await endpoint.gauges()
+        finally:
+            await endpoint.close()
+
+    capacity, gauges = asyncio.run(both())
+    assert capacity is not None
+    assert (capacity.server, capacity.requests, capacity.context, capacity.models) == ("llama.cpp", 4, 2048, ("one-layer",))
+    assert capacity.gauges == ("running", "waiting")
+    assert gauges == Gauges(running=0, waiting=0)

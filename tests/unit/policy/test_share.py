@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from headrace.policy.ceiling import View
 from headrace.policy.share import STAND_BACK_POLLS, Share
 from headrace.values import Capacity, Gauges
@@ -141,6 +143,27 @@ def test_a_faster_server_is_the_new_measure() -> None:
     assert share.limit == 16
     replies(share, 4.0, 1, send)
     assert share.rule == "slower"
+
+
+def test_what_was_slower_is_tried_again_after_some_rounds_and_then_more_seldom() -> None:
+    share = Share(64)
+    send, tried = 1, []
+    for n in range(200):
+        send = replies(share, 2.0 if share.limit <= 8 else 2.4, 1, send)
+        tried += [n] if share.rule == "slower" else []
+    assert share.limit <= 9
+    gaps = [later - earlier for earlier, later in pairwise(tried)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] >= 32
+
+
+def test_what_was_seen_long_ago_weighs_less() -> None:
+    share = Share(4)
+    send = replies(share, 2.0, 80)
+    send = replies(share, 2.1, 400, send)
+    assert share.limit == 4
+    replies(share, 2.23, 1, send)  # slower than the first, not than the later ones
+    assert share.limit == 4
 
 
 def test_a_share_that_is_not_full_is_not_raised_by_replies() -> None:

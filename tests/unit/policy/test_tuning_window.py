@@ -232,23 +232,30 @@ def test_a_server_that_tells_no_more_is_searched_from_there() -> None:
     assert (window.limit, window.stage) == (40, Stage.HOLD)
 
 
-def test_what_is_told_and_refused_all_the_same_is_searched_for_below() -> None:
+def told_and_refused(times: int) -> tuple[TuningWindow, int]:
+    """A window at what was told, of which so many were refused, long after."""
     window = TuningWindow(6)
-    last = 1
-    for _ in range(MOST_BROKEN):
-        window.on_told(88, last)
-        assert window.stage is Stage.TOLD
-        for send in range(last, last + 40):
-            window.on_refused(send, send + 88)
-        assert window.stage is Stage.HOLD
-        assert window.on_told(88, last + 40) is None
-        for send in range(last + 40, last + 1040):
-            window.on_delivered(send, 1.0, 10.0, 1, float(send), send + 1)
-        last += 1040
-    send = last
+    window.on_told(88, 1)
+    for send in range(1, times + 1):
+        window.on_refused(send, 89)
+    assert (window.stage, window.limit) == (Stage.HOLD, 88 - times)
+    assert window.on_told(88, 89) is None
+    for send in range(100, 1100):
+        window.on_delivered(send, 1.0, 10.0, 1, float(send), send + 1)
+    return window, 1100
+
+
+def test_what_is_told_and_refused_all_the_same_is_searched_for_below() -> None:
+    window, send = told_and_refused(MOST_BROKEN)
     assert window.on_told(88, send) is None
     assert window.stage is not Stage.TOLD
     assert window.on_told(10, send) == Move(10, "told_less")
+
+
+def test_a_lone_refusal_of_what_is_told_is_forgotten() -> None:
+    window, send = told_and_refused(MOST_BROKEN - 1)
+    assert window.on_told(88, send) == Move(88, "told")
+    assert window.stage is Stage.TOLD
 
 
 def test_a_queue_at_the_server_ends_the_ramp() -> None:
