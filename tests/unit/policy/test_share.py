@@ -157,13 +157,12 @@ def test_what_was_slower_is_tried_again_after_some_rounds_and_then_more_seldom()
     assert gaps[-1] >= 32
 
 
-def test_what_was_seen_long_ago_weighs_less() -> None:
+def test_after_long_it_is_still_held_against_the_best_seen() -> None:
     share = Share(4)
-    send = replies(share, 2.0, 80)
-    send = replies(share, 2.1, 400, send)
+    send = replies(share, 2.0, 100)
     assert share.limit == 4
-    replies(share, 2.23, 1, send)  # slower than the first, not than the later ones
-    assert share.limit == 4
+    replies(share, 3.0, 1, send)
+    assert (share.limit, share.rule) == (2, "slower")
 
 
 def test_a_share_that_is_not_full_is_not_raised_by_replies() -> None:
