@@ -99,7 +99,7 @@ class Share:
             return
         if slower < 1 - 3 * error:
             self._best = evidence
-        elif slower < 1 + 2 * error:
+        elif slower <= 1 + 2 * error:
             # The luckiest of many rounds would be a measure that no later one meets.
             best.add_all(evidence)
             if best.completions > MOST_KEPT:
