@@ -246,8 +246,8 @@ class Lane:
             times.append(self.pause.until)
         if now < self.rates.ready_at:
             times.append(self.rates.ready_at)
-        if self.breaker.circuit == "open":
-            times.append(self.breaker.probe_at)
+        if self.breaker.circuit == "open" and now < self.breaker.probe_at:
+            times.append(self.breaker.probe_at)  # one that is due already waits for something else
         return max(times) if times else None
 
     def down_for_s(self, now: float) -> float:

@@ -32,3 +32,11 @@ def test_a_probe_that_has_a_slot_is_waited_for():
     free.on_sent(work(0), 0.0)
     free.breaker.force_open(0.0, "it hangs")
     assert free.next_chance(0.1, None, has_supply=True) == free.breaker.probe_at
+
+
+def test_a_probe_that_is_due_and_may_not_go_is_waited_for_by_no_clock():
+    held = lane(Pace(2))
+    held.on_sent(work(0), 0.0)
+    held.breaker.force_open(0.0, "it hangs")
+    held.room.is_open = False  # the server's cache has no room
+    assert held.next_chance(100.0, None, has_supply=True) is None
