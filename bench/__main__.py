@@ -31,6 +31,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("faults", lambda: faults.measure(rounds=1)),
             ("memory", lambda: memory.measure(records=QUICK_UNITS // 2)),
             ("feed", lambda: script("feed", "--quick")),
+            ("order", lambda: script("order", "--quick")),
         )
     return (
         ("client_cost", client_cost.measure),
@@ -40,6 +41,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
         ("faults", faults.measure),
         ("memory", memory.measure),
         ("feed", lambda: script("feed")),
+        ("order", lambda: script("order")),
     )
 
 

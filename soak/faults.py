@@ -8,8 +8,8 @@ ENGINE = (
     Mutation(
         "a unit counts as leased before its lease is durable",
         "headrace.engine.feed",
-        "                leasing.append(Work(unit))\n",
-        "                ready.append(Work(unit))\n",
+        "            leasing.append(Work(unit))\n",
+        "            self._ready.append(Work(unit))\n",
     ),
     Mutation(
         "a lease is dropped on resume",
@@ -20,8 +20,8 @@ ENGINE = (
     Mutation(
         "a retry goes out beyond the window",
         "headrace.engine.lane",
-        "if len(self.in_flight) >= self.window.limit or now",
-        "if len(self.in_flight) > self.window.limit or now",
+        "if in_flight >= self.window.limit or not",
+        "if in_flight > self.window.limit or not",
     ),
     Mutation(
         "a breaker never closes",

@@ -369,6 +369,7 @@ class StoredIntake(TextsIntake):
         self._units = {value: seq for seq, value in facts.hashes.items()}
         self._next = facts.items
         self._pending = store.pending
+        self._pending_these = store.pending_these
 
 
 def _insist(holds: bool, what: str) -> None:

@@ -72,13 +72,13 @@ def draw(seed: int) -> Plan:
     rng = random.Random(f"life {seed}")
     count = rng.choice([1, 2, 3, 12, 40, 120]) if rng.random() < 0.99 else 1500
     distinct = max(1, count * rng.choice([2, 3, 4]) // 4)
-    texts = [f"text {n % distinct}" for n in range(count)]
+    texts = _texts(rng, count, distinct)
     rng.shuffle(texts)
     return Plan(
         seed=seed,
         texts=tuple(texts),
         knobs=_knobs(rng, is_long=count > LONG),
-        paces=tuple(_pace(rng) for _ in range(rng.choice([1, 1, 2, 3]))),
+        paces=tuple(_pace(rng, len(texts[0])) for _ in range(rng.choice([1, 1, 2, 3]))),
         laws=_laws(rng, seed),
         outages=_outages(rng),
         odd={
@@ -92,20 +92,31 @@ def draw(seed: int) -> Plan:
     )
 
 
+def _texts(rng: random.Random, count: int, distinct: int) -> list[str]:
+    """So many texts, not all of them distinct; in some lives they share beginnings, within which some share longer ones."""
+    if rng.random() < 0.5:
+        return [f"text {n % distinct}" for n in range(count)]
+    groups, length = rng.choice([1, 3, 10]), rng.choice([40, 300, 1000])
+    beginnings = [f"document {group} ".ljust(length, "d") for group in range(groups)]
+    parts = [f"part {part} ".ljust(length // 2, "p") for part in range(3)]
+    return [beginnings[n % groups] + parts[n % 3] * (n % 2) + f"text {n}" for n in (n % distinct for n in range(count))]
+
+
 def _knobs(rng: random.Random, *, is_long: bool) -> Knobs:
     return Knobs(
         run="life", config=1,
         max_attempts=rng.choice([1, 3, 6]), retry_invalid=rng.choice([0, 1, 2]), retry_ambiguous=rng.random() < 0.8,
         attempt_timeout=rng.choice(["auto", 2.0]), unit_deadline_s=rng.choice([3600.0, 3600.0, 30.0]),
         run_deadline_s=None if is_long else rng.choice([None, None, None, 3.0]), give_up_after_s=rng.choice([1800.0, 20.0]),
-        drain_s=rng.choice([30.0, 0.2]),
+        drain_s=rng.choice([30.0, 0.2]), order=rng.choice(["input", "auto", "prefix", "longest"]),
     )  # fmt: skip
 
 
-def _pace(rng: random.Random) -> Pace:
+def _pace(rng: random.Random, length: int) -> Pace:
+    """The limits leave a few seconds enough to do for texts of about this length."""
     return Pace(
         rng.choice([1, 2, 8, 32]), rng.choice([None, (1, 64)]), rng.choice([None, None, None, 600.0]),
-        rng.choice([None, None, None, 6000.0]),
+        rng.choice([None, None, None, 6000.0 * max(1, length // 10)]),
     )  # fmt: skip
 
 
@@ -134,7 +145,7 @@ def _end(rng: random.Random, *, is_long: bool) -> End:
     doublings = 14 if is_long else 11
     match rng.randrange(9):
         case 0:
-            sites = [site for site in awaits() if "feed" in site.path] if is_long else awaits()
+            sites = [site for site in awaits() if "supply" in site.path] if is_long else awaits()
             return End(callback=rng.choice([1, 1, 3, 30]), site=rng.choice(sites), interrupts_at_s=_perhaps(rng))
         case 1 | 2:
             return End(callback=int(2 ** (rng.random() * doublings)))

@@ -40,6 +40,8 @@ class Store(Protocol):
 
     def pending(self, after: int, limit: int) -> list[Unit]: ...
 
+    def pending_these(self, seqs: list[int]) -> list[Unit]: ...
+
     def facts(self) -> Facts: ...
 
     def close(self) -> None:
@@ -58,6 +60,9 @@ class InMemory:
 
     def pending(self, after: int, limit: int) -> list[Unit]:
         return self._ledger.pending(after, limit)
+
+    def pending_these(self, seqs: list[int]) -> list[Unit]:
+        return self._ledger.pending_these(seqs)
 
     def facts(self) -> Facts:
         ledger = self._ledger
@@ -104,6 +109,10 @@ class OnDisk:
     def pending(self, after: int, limit: int) -> list[Unit]:
         assert self._reader is not None
         return [stored.unit for stored in self._reader.pending(after, limit)]
+
+    def pending_these(self, seqs: list[int]) -> list[Unit]:
+        assert self._reader is not None
+        return [stored.unit for stored in self._reader.pending_these(seqs)]
 
     def done(self) -> int:
         """Answered units, without reading their answers."""

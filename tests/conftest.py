@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headrace.endpoints.aiohttp import AiohttpTransport
+from headrace.endpoints.plain import PlainTransport
 from headrace.endpoints.pyreqwest import PyreqwestTransport
 from headrace.events import Event
 from headrace.runs.jobfile import load_job
@@ -68,7 +69,7 @@ sys.addaudithook(_refuse_outside)
 def _transports_reach_only_loopback() -> Iterator[None]:
     """The Rust client and uvloop open sockets that no audit hook sees: their one verb is guarded instead."""
     with pytest.MonkeyPatch.context() as patch:
-        for transport in (PyreqwestTransport, AiohttpTransport):
+        for transport in (PlainTransport, PyreqwestTransport, AiohttpTransport):
             patch.setattr(transport, "request", _guarded(transport.request))
         yield
 

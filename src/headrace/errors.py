@@ -11,7 +11,7 @@
     │   ├── DiskError        a durable write failed: disk full, read-only folder, I/O error   exit 7
     │   └── LockedError      another process holds the run                                    exit 7
     ├── EndpointError        a command about an endpoint alone cannot reach or use it         exit 4
-    ├── FetchError           a model cannot be fetched from its hub                           exit 4
+    ├── FetchError           a model, or what is told of it, cannot be fetched                exit 4
     ├── OutputError          the output cannot be written                                     exit 7
     └── RunNotFoundError     no run answers to that name                                      exit 2
 
@@ -90,7 +90,10 @@ class EndpointError(HeadraceError):
 
 
 class FetchError(HeadraceError):
-    """A model cannot be fetched: its hub is not reached, refuses, or sends something else. What came so far is kept."""
+    """A model, or what a server tells of it, cannot be fetched: nobody is reached, refuses, or sends something else.
+
+    What came so far is kept.
+    """
 
     exit_code = 4
 

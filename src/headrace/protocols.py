@@ -133,6 +133,10 @@ class Intake(Protocol):
         """Pending units with seq > after that are durable, in order, with payload. Raises InputBrokenError."""
         ...
 
+    def recall_these(self, seqs: list[int]) -> list[Unit]:
+        """Those of these units that are pending and durable, in this order, with payload. Raises InputBrokenError."""
+        ...
+
     def interrupt(self) -> None:
         """Let a `take` that computes break off with InputBrokenError, if it can. Called beside it, from the event loop."""
         ...

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from headrace import canon
 
-SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+SIZE_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)\s*")
@@ -183,6 +183,11 @@ class EndpointSpec(Section):
         "A number is kept, and gives way to overload.",
     )
     verify: bool | str = Field(True, description="false: accept any certificate; a path: trust this CA bundle (PEM).")
+    priority: Literal["low", "high"] | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = Field(
+        None,
+        description="For vLLM and SGLang that order by it: low goes behind the requests of others, high before them, with the "
+        "sign that each wants. A number is sent as it stands.",
+    )
     model: str | None = Field(None, description="The model's name at this endpoint, where it differs.")
 
 
@@ -212,10 +217,17 @@ class OutputSpec(Section):
 
 
 class LimitsSpec(Section):
-    class_: Literal["batch", "online"] = Field("batch", alias="class", description="Timeouts, retries and pacing follow from it.")
+    class_: Literal["batch", "online"] = Field(
+        "batch",
+        alias="class",
+        description="What timeouts, retries and pacing follow from, where they are not written: batch holds out, online gives up "
+        "early. `headrace explain-class` prints both; the defaults below are those of batch.",
+    )
     max_attempts: Annotated[int, Field(ge=1)] = Field(6, description="Sends of one ask; re-asks and pauses do not count.")
     attempt_timeout: AttemptTimeout = Field(
-        "auto", description="Seconds; auto: 60 s + 0.25 s per max_tokens. Doubled after each timeout."
+        "auto",
+        description="Seconds; auto: 60 s (online 20 s) and 0.25 s (0.1 s) per max_tokens, more where replies take long. "
+        "Doubled after each timeout.",
     )
     unit_deadline: Duration = Field(3600.0, description="A unit that is not settled so long after its first send fails.")
     run_deadline: Duration | None = Field(None, description="Stop so long after the command's start.")
@@ -229,7 +241,11 @@ class LimitsSpec(Section):
     retry_ambiguous: Literal["always", "never"] = Field(
         "always", description="never: what may have been billed is not sent again."
     )
-    order: Literal["auto", "input", "prefix", "longest"] = Field("auto", description="Which unit goes next.")
+    order: Literal["auto", "input", "prefix", "longest"] = Field(
+        "auto",
+        description="Which unit goes next. prefix: prompts that begin alike follow one of them, so that the server's prefix "
+        "cache serves the rest; longest: long work first, so that none ends last; auto: both; input: the input's order.",
+    )
 
 
 class JobSpec(Section):
@@ -283,11 +299,9 @@ NOT_YET: tuple[str, ...] = (
     "slice.split",
     "slice.max_input",
     "prompt.input",
-    "limits.class",
     "limits.max_cost",
     "limits.max_requests",
     "limits.max_total_tokens",
-    "limits.order",
     "prices",
     "quality",
 )

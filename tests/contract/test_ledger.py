@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace import canon
 from headrace.ledger.notes import from_bits
-from headrace.ledger.reader import LedgerReader, as_text
+from headrace.ledger.reader import LedgerReader, StoredUnit, as_text
 from headrace.ledger.writer import SqliteLedger
 from headrace.protocols import Batch
 from headrace.testing.contracts.ledger import (
@@ -64,6 +65,9 @@ class TestMemoryLedger(LedgerContract):
     def pending(self, place: Path, after: int, limit: int) -> list[Unit]:
         return self.ledgers[place].pending(after, limit)
 
+    def pending_these(self, place: Path, seqs: list[int]) -> list[Unit]:
+        return self.ledgers[place].pending_these(seqs)
+
 
 class TestSqliteLedger(LedgerContract):
     def open(self, place: Path, hook: Hook | None = None) -> OpenLedger:
@@ -73,9 +77,15 @@ class TestSqliteLedger(LedgerContract):
         return look_into_file(place / "ledger.db")
 
     def pending(self, place: Path, after: int, limit: int) -> list[Unit]:
+        return self._units_of(place, lambda reader: reader.pending(after, limit))
+
+    def pending_these(self, place: Path, seqs: list[int]) -> list[Unit]:
+        return self._units_of(place, lambda reader: reader.pending_these(seqs))
+
+    def _units_of(self, place: Path, ask: Callable[[LedgerReader], list[StoredUnit]]) -> list[Unit]:
         reader = LedgerReader(place / "ledger.db")
         try:
-            found = reader.pending(after, limit)
+            found = ask(reader)
             assert [stored.place for stored in found] == [(1, stored.unit.item * 10, 9) for stored in found]
             return [stored.unit for stored in found]
         finally:

@@ -1,4 +1,4 @@
-"""Both transports against the one contract."""
+"""All transports against the one contract."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from pathlib import Path
 import aiohttp
 import pyreqwest.exceptions
 import pytest
+import uvloop
 
 from headrace.endpoints.aiohttp import open_client as open_aiohttp
+from headrace.endpoints.plain import open_client as open_plain
 from headrace.endpoints.pyreqwest import open_client as open_pyreqwest
 from headrace.endpoints.transport import Peer, Reason, Transport, TransportError
 from headrace.errors import SpecError
+from headrace.testing.contracts.hostile_server import HostileServerContract
 from headrace.testing.contracts.raw_server import RawServer, keep_replying
-from headrace.testing.contracts.transport import TransportContract, post
+from headrace.testing.contracts.transport import TransportContract
+from headrace.testing.contracts.transport_scenes import post
 from headrace.values import Sent
 
 TLS = Path(__file__).parent.parent / "integration" / "data" / "tls"
 
 
-class WithTls(TransportContract):
+class WithTls(TransportContract, HostileServerContract):
     """The same over TLS: a root of our own, and a certificate for localhost and 127.0.0.1."""
 
     def over_tls(self, verify: bool | str) -> None:
@@ -67,6 +71,17 @@ class TestPyreqwest(WithTls):
 
     def open(self, peer: Peer) -> Transport:
         return open_pyreqwest(peer)
+
+
+class TestPlain(TransportContract, HostileServerContract):
+    serves_proxies = False
+
+    def open(self, peer: Peer) -> Transport:
+        return open_plain(peer)
+
+
+class TestPlainOverUvloop(TestPlain):
+    new_loop = staticmethod(uvloop.new_event_loop)
 
 
 class TestAiohttp(WithTls):

@@ -14,7 +14,7 @@ from headrace.values import Answer, Failure, Reply
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["pyreqwest", "aiohttp"])
+@pytest.mark.parametrize("transport", ["plain", "pyreqwest", "aiohttp"])
 def test_net_12_the_loops_own_lag_fails_no_request_and_is_told(mill, monkeypatch: pytest.MonkeyPatch, transport: str):
     judge = AnswerJudge.judge
 

@@ -374,6 +374,7 @@ def test_what_was_asked_is_counted_and_can_be_reset():
             "duplicates": 1,
             "prompts": 2,
             "repeats": 1,
+            "priorities": {},
         }
         async with client.http.post(client.sim.url.removesuffix("/v1") + "/stats/reset") as reply:
             assert reply.status == 200

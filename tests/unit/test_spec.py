@@ -205,7 +205,8 @@ def test_the_contracts_defaults() -> None:
     assert made.endpoint[0].model_dump() == {
         "url": "http://127.0.0.1:9/v1", "api_key_env": None, "api_key_file": None, "api_key_command": None,
         "max_tokens_field": "auto", "share": "full", "identity": None, "headers": {}, "headers_env": {},
-        "requests_per_minute": None, "tokens_per_minute": None, "concurrency": "auto", "verify": True, "model": None,
+        "requests_per_minute": None, "tokens_per_minute": None, "concurrency": "auto", "verify": True, "priority": None,
+            "model": None,
     }  # fmt: skip
     assert made.answer.model_dump(by_alias=True) == {
         "schema": None, "labels": None, "method": "generate", "calibrate": False, "retry_invalid": 1, "field": None,

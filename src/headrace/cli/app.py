@@ -17,12 +17,15 @@ from headrace.cli import completion
 from headrace.cli.printing import error_document, print_json, print_words
 from headrace.errors import HeadraceError
 
-# One module each, named as the command, with a function of that name; loaded only when it is asked for.
-COMMANDS = ("init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "probe", "local", "sim", "demo")
+# One module each, named as the command (with _ for -), with a function of that name; loaded only when it is asked for.
+COMMANDS = (
+    "init", "run", "status", "runs", "failures", "retry", "export", "show", "schema", "explain-class", "plan", "probe", "local",
+    "sim", "demo",
+)  # fmt: skip
 # Options of the program itself: no command is loaded for them.
 _OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
-_EXIT_HARD = frozenset({"run", "retry", "probe", "demo"})
+_EXIT_HARD = frozenset({"run", "retry", "demo", "plan", "probe"})
 
 
 def main() -> None:
@@ -99,7 +102,8 @@ def application(command: str | None = None) -> typer.Typer:
     )
     app.callback()(_top)
     for name in (command,) if command in COMMANDS else () if command in _OWN_OPTIONS else COMMANDS:
-        function = getattr(importlib.import_module(f"headrace.cli.{name}"), str(name))
+        word = str(name).replace("-", "_")
+        function = getattr(importlib.import_module(f"headrace.cli.{word}"), word)
         if isinstance(function, typer.Typer):
             app.add_typer(function, name=name)
         else:

@@ -145,6 +145,8 @@ def _values(param: Any, begun: str) -> Iterable[Candidate]:
         return (Candidate(path) for path in _job_files(begun))
     if metavar in {"KIND,...", "STATUS,..."}:
         return _listed(metavar, begun)
+    if "|" in metavar:
+        return (Candidate(word) for word in metavar.split("|") if word.startswith(begun))
     return ()
 
 
@@ -193,11 +195,12 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _summary(command: str) -> str:
     """The first line of what a command says about itself, read without loading it."""
-    spec = importlib.util.find_spec(f"headrace.cli.{command}")
+    word = command.replace("-", "_")
+    spec = importlib.util.find_spec(f"headrace.cli.{word}")
     if spec is None or spec.origin is None:
         return ""
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == command)
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == word)
     return next((ast.get_docstring(node) or "" for node in functions), "").partition("\n")[0]
 
 

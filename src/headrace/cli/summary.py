@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.cli.printing import columns
+from headrace.observe.wording import duration
 
 _LATER = {4, 5, 7, 130, 143}
 
@@ -33,11 +34,13 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ),
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
         ("in flight", _in_flight(concurrency)),
+        ("oldest", _oldest(status.get("in_flight") or {})),
     ]
     unsaid = {
         "latency": not any(latency.values()),
         "saved": not status["units"]["duplicates_saved"],
         "reused": not requests.get("reused"),
+        "oldest": not (status.get("in_flight") or {}).get("oldest_s"),
     }
     rows = [row for row in rows if not unsaid.get(row[0])]
     return columns(rows) + [f"advice: {line}" for line in status["advice"]]
@@ -82,6 +85,13 @@ def _tokens(tokens: Mapping[str, int]) -> str:
 def _in_flight(concurrency: Mapping[str, Any]) -> str:
     bound = f", bound by {concurrency['bound_by']}" if concurrency["bound_by"] else ""
     return f"{concurrency['now']:,} now, {_number(concurrency['mean'])} mean, {concurrency['max']:,} at most{bound}"
+
+
+def _oldest(in_flight: Mapping[str, Any]) -> str:
+    item = in_flight.get("oldest_item")
+    return (
+        f"{'a request of the run itself' if item is None else f'item {item}'}, for {duration(in_flight.get('oldest_s') or 0.0)}"
+    )
 
 
 def _number(value: float | None) -> str:

@@ -13,6 +13,7 @@ from headrace.endpoints.address import Address
 from headrace.endpoints.envelopes import ServerError, read_error
 from headrace.endpoints.keys import Key
 from headrace.endpoints.likeliest import read_likeliest
+from headrace.endpoints.priority import Scheduling, ask_scheduling, priority_field, unsent
 from headrace.endpoints.ratelimits import LimitHeaders
 from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
@@ -26,6 +27,8 @@ from headrace.values import TRANSIENT, Capacity, Failure, Gauges, Kind, Reply, R
 NO_KEY = "no key was sent: endpoint.api_key_env, api_key_file or api_key_command names one"
 _TOKENIZE_S = 10.0
 _TOKENIZE_ALL_S = 30.0
+_PAGE_S = 5.0
+_PAGES_S = 10.0
 NO_LOGPROBS = (
     'this endpoint cannot serve answer.method = "score"; use answer.method = "generate", or a server or model that gives '
     "log-probabilities"
@@ -131,6 +134,26 @@ class HttpEndpoint:
         """How the server is loaded now, where `capacity` has found a page that says it. Takes 3 s at most. Never raises."""
         return await self._survey.gauges()
 
+    async def settle_priority(self, level: str | int | None) -> str | None:
+        """Send `endpoint.priority` with the sign that this server wants, which it is asked for where a word is written.
+
+        Returns a line for people where it cannot be sent. Never raises.
+        """
+        if level is None or isinstance(level, int):
+            return None
+
+        async def get(url: str) -> Response:
+            return await self._transport.request("GET", url, self._headers, b"", _PAGE_S, None)
+
+        try:
+            async with asyncio.timeout(_PAGES_S):
+                scheduling = await ask_scheduling(self._address.url, self._address.suffix, get)
+        except (TransportError, TimeoutError):
+            scheduling = Scheduling()
+        for priority in priority_field(level, scheduling).values():
+            self._wire.prioritise(priority)
+        return unsent(self.name, level, scheduling)
+
     async def close(self) -> None:
         await self._transport.close()
 
@@ -190,6 +213,8 @@ class HttpEndpoint:
                 return replace(failure, kind=Kind.SCHEMA_REFUSED)
             if change is Change.LOGPROBS_REFUSED:
                 return replace(failure, kind=Kind.MISCONFIGURED, message=f"{failure.message.rstrip('. ')}; {NO_LOGPROBS}")
+        if response.status == 503 and self._wire.drops_priority(form, error):  # SGLang's way to say it
+            return replace(failure, kind=Kind.BAD_REQUEST, wait_s=None, mended=True)
         if response.status == 401:
             if not self._key.headers() and not self._fixed:
                 failure = replace(failure, message=f"{failure.message}; {NO_KEY}")

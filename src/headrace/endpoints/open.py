@@ -36,7 +36,7 @@ def open_endpoint(  # noqa: PLR0913 - one door; the keyword arguments are its se
 
     `response_format` is the schema as it is asked for first, `strict_response_format` the form to try when the first is
     refused for its schema. `now` gives Unix time, needed only for waits named as a date by a server that sends no Date.
-    HEADRACE_TRANSPORT in `environ` chooses pyreqwest or aiohttp; without it the first that can be imported.
+    HEADRACE_TRANSPORT in `environ` chooses plain, pyreqwest or aiohttp; without it the first that can be had.
     """
     chosen = spec.endpoint[index]
     address = read_address(chosen.url, spec.model.route)
@@ -48,7 +48,7 @@ def open_endpoint(  # noqa: PLR0913 - one door; the keyword arguments are its se
     proxy = proxy_for(address.url, environ)
     if transport is None:
         verify = str(base / chosen.verify) if isinstance(chosen.verify, str) else chosen.verify
-        transport = open_transport(Peer(verify, proxy), environ.get("HEADRACE_TRANSPORT") or "auto")
+        transport = open_transport(Peer(verify, proxy), address.url, environ.get("HEADRACE_TRANSPORT") or "auto")
     endpoint = HttpEndpoint(address, chosen.identity, key, wire, transport)
     endpoint.prepare(headers, now, proxy)
     return endpoint

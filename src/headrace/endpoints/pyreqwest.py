@@ -23,7 +23,17 @@ from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.request import RequestBuilder, StreamRequest
 from pyreqwest.response import Response as Streamed
 
-from headrace.endpoints.transport import LONGEST_S, Limits, Peer, Reason, Response, TransportError, checked_total, unresolved
+from headrace.endpoints.transport import (
+    LONGEST_S,
+    Limits,
+    Peer,
+    Reason,
+    Response,
+    TransportError,
+    checked_total,
+    too_large,
+    unresolved,
+)
 from headrace.errors import SpecError
 from headrace.values import Sent
 
@@ -88,7 +98,7 @@ class PyreqwestTransport:
             await streamed.__aexit__(None, None, None)
         raw = begun if content is None else b"".join((begun, content))
         if len(raw) > limit:
-            raise TransportError(Reason.TOO_LARGE, Sent.MAYBE, f"the reply is larger than {limit} bytes")
+            raise too_large(limit)
         return raw
 
     async def close(self) -> None:

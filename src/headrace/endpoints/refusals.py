@@ -51,6 +51,8 @@ _MONEY = Phrases(
     r"|credit_balance_exhausted|allocationquota\.freetieronly|exceeded_current_quota|usage_limit_exceeded|payment required",
 )
 _QUOTA_CODE = Phrases("quota", r"\binsufficient_quota\b|you exceeded your current quota, please check your plan")
+_PRIORITY = re.compile(r"\bpriority\b")
+_NO_PRIORITY = re.compile(r"disabled|not enabled|without a priority")
 _DAILY = re.compile(r"perday|limit: 0\b")
 _KEY = Phrases(
     "api|authentication_error",
@@ -87,6 +89,12 @@ def refuses_response_format(error: ServerError) -> bool:
 def refuses_logprobs(error: ServerError) -> bool:
     """The server gives no log-probabilities, or not so many."""
     return "logprobs" in error.words
+
+
+def refuses_priority(error: ServerError) -> bool:
+    """The server orders nothing by priority and says so, or does not know the field."""
+    words = error.words
+    return bool(_PRIORITY.search(words) and (_NO_PRIORITY.search(words) or _UNSUPPORTED.search(words)))
 
 
 def too_long(error: ServerError) -> bool:

@@ -13,8 +13,9 @@ from msgspec import Struct
 from headrace.errors import HeadraceError, SpecError
 from headrace.values import Sent
 
-ENCODINGS = "gzip, deflate"  # what both transports decode, and all that is advertised
+ENCODINGS = "gzip, deflate"  # what all transports decode, and all that is advertised
 IDENTITY = "identity"
+_NEEDS = {"plain": "httptools", "pyreqwest": "pyreqwest", "aiohttp": "aiohttp"}  # transports and what each stands on, best first
 LONGEST_S = 86_400.0  # no request lasts longer, whatever its caller asks for
 
 
@@ -44,6 +45,10 @@ def unresolved(cause: str) -> TransportError:
     """The host's name does not resolve. Systems say that in several ways; only that it may pass is news."""
     passing = " just now (a temporary failure)" if "temporary" in cause.lower() else ""
     return TransportError(Reason.DNS, Sent.NO, f"the name does not resolve{passing}")
+
+
+def too_large(limit: int) -> TransportError:
+    return TransportError(Reason.TOO_LARGE, Sent.MAYBE, f"the reply is larger than {limit} bytes")
 
 
 class Response(Struct, frozen=True):
@@ -101,20 +106,34 @@ class Transport(Protocol):
         ...
 
 
-def open_transport(peer: Peer, name: str = "auto") -> Transport:
-    """`auto` is pyreqwest where it can be imported, else aiohttp. Raises SpecError, also for a bad CA bundle."""
-    if name not in ("auto", "pyreqwest", "aiohttp"):
-        raise SpecError(f'unknown transport "{name}"; one of auto, pyreqwest, aiohttp')
+def open_transport(peer: Peer, url: str, name: str = "auto") -> Transport:
+    """The transport `name` for requests to `url`. Raises SpecError, also for a bad CA bundle.
+
+    `auto` is plain for http:// without a proxy, else pyreqwest, else aiohttp: the first that serves the address and can
+    be imported.
+    """
+    if name not in ("auto", *_NEEDS):
+        raise SpecError(f'unknown transport "{name}"; one of auto, {", ".join(_NEEDS)}')
+    if name == "plain" and not _is_plain(peer, url):
+        raise SpecError("HEADRACE_TRANSPORT=plain serves http:// addresses alone, in ASCII and without a proxy")
     if name == "auto":
-        try:
-            import_module("pyreqwest")
-        except ImportError:
-            name = "aiohttp"
-        else:
-            name = "pyreqwest"
+        name = next(name for name in _NEEDS if (name != "plain" or _is_plain(peer, url)) and _can_be_imported(_NEEDS[name]))
     # Imported by name: the one that is not used is not loaded, and pyreqwest has no wheel on some platforms.
     opened: Transport = import_module(f"headrace.endpoints.{name}").open_client(peer)
     return opened
+
+
+def _is_plain(peer: Peer, url: str) -> bool:
+    """Names that are not ASCII are left to clients that know the newest rules for them: they decide who gets the key."""
+    return peer.proxy is None and url.isascii() and url[:7].lower() == "http://"
+
+
+def _can_be_imported(module: str) -> bool:
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 def checked_total(total_s: float) -> float:

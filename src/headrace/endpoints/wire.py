@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from headrace import canon
 from headrace.endpoints.envelopes import ServerError
-from headrace.endpoints.refusals import refuses_logprobs, refuses_max_tokens, refuses_response_format, refuses_schema
+from headrace.endpoints.refusals import (
+    refuses_logprobs,
+    refuses_max_tokens,
+    refuses_priority,
+    refuses_response_format,
+    refuses_schema,
+)
 from headrace.errors import SpecError
 from headrace.spec import EndpointSpec, ModelSpec
 
@@ -35,6 +41,7 @@ class Form(Struct, frozen=True):
     tokens_field: str | None
     schema: SchemaForm
     likeliest: int | None = None  # tokens whose log-probabilities are asked for
+    priority: int | None = None
 
 
 class Change(Enum):
@@ -66,6 +73,8 @@ class Wire:
         clash = sorted((_OURS | _SCORED if scored else _OURS) & model.extra.keys())
         if clash:
             raise SpecError(f"model.extra.{clash[0]} is set by headrace itself; remove it", key=f"model.extra.{clash[0]}")
+        if endpoint.priority is not None and "priority" in model.extra:
+            raise SpecError("endpoint.priority: found beside model.extra.priority; write one of them", key="endpoint.priority")
         if "response_format" in model.extra:
             plain = strict = None
         self._spec = model
@@ -76,6 +85,7 @@ class Wire:
         schema = SchemaForm.PLAIN if plain is not None else SchemaForm.NONE
         self._scored = scored
         self._likeliest = LIKELIEST[model.route] if scored else None
+        self._priority = endpoint.priority if isinstance(endpoint.priority, int) else None
         self.form = self._write(field if model.max_tokens is not None or scored else None, schema)
 
     def ask_for(self, likeliest: int) -> None:
@@ -84,8 +94,24 @@ class Wire:
             self._likeliest = likeliest
             self.form = self._write(self.form.tokens_field, self.form.schema)
 
+    def prioritise(self, priority: int) -> None:
+        """Send this priority with each request from now on."""
+        self._priority = priority
+        self.form = self._write(self.form.tokens_field, self.form.schema)
+
+    def drops_priority(self, form: Form, error: ServerError) -> bool:
+        """Whether the error was for the priority in `form`: then none is sent any more."""
+        if form.priority is None or not refuses_priority(error):
+            return False
+        if self._priority is not None:
+            self._priority = None
+            self.form = self._write(self.form.tokens_field, self.form.schema)
+        return True
+
     def learn(self, form: Form, error: ServerError) -> Change:
         """Judge a 400 or 422 that came for a body written in `form`."""
+        if self.drops_priority(form, error):
+            return Change.MENDED
         if form.tokens_field == "max_tokens" and self._auto and refuses_max_tokens(error):
             if self.form.tokens_field == form.tokens_field:
                 self.form = self._write("max_completion_tokens", self.form.schema)
@@ -129,6 +155,8 @@ class Wire:
             )
         if schema is not SchemaForm.NONE:
             body["response_format"] = self._plain if schema is SchemaForm.PLAIN else self._strict
+        if self._priority is not None:
+            body["priority"] = self._priority
         body.update(model.extra)
         body["stream"] = False
         try:
@@ -137,4 +165,5 @@ class Wire:
             raise SpecError(
                 "model.extra holds a value that JSON cannot carry (NaN, infinity, a date)", key="model.extra"
             ) from error
-        return Form(head[:-1] + b',"' + PAYLOAD_FIELDS[model.route].encode() + b'":', tokens_field, schema, self._likeliest)
+        head = head[:-1] + b',"' + PAYLOAD_FIELDS[model.route].encode() + b'":'
+        return Form(head, tokens_field, schema, self._likeliest, self._priority)

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
+from headrace.policy.classes import BATCH, Manners
 from headrace.policy.share import Share
+from headrace.policy.timeout import AttemptLimits
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.window import Window
 from headrace.protocols import Clock, Endpoint, Intake, Judge, Ledger, Observer
@@ -50,7 +52,10 @@ class Pace(Struct, frozen=True):
 
 
 class Knobs(Struct, frozen=True):
-    """Limits and names of one run. Durations are seconds; None means: no such limit."""
+    """Limits and names of one run. Durations are seconds; None means: no such limit.
+
+    `manners` is what follows from `limits.class` and is no key; what is one stands here by itself.
+    """
 
     run: str
     config: int
@@ -64,6 +69,13 @@ class Knobs(Struct, frozen=True):
     give_up_after_s: float = 1800.0
     drain_s: float = 30.0
     finish_reading_s: float = 30.0
+    order: str = "input"
+    shared_bytes: int = 0  # that all payloads have in common at their beginning
+    manners: Manners = BATCH
+
+    def attempt_limits(self) -> AttemptLimits:
+        """The time limits of attempts at one endpoint, as they begin."""
+        return AttemptLimits(self.attempt_timeout, self.max_tokens, self.manners.patience)
 
 
 class Asked(NamedTuple):

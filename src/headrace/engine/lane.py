@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable
 
-from headrace.engine.knobs import Asked
+from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
 from headrace.policy.ceiling import Ceiling, View
@@ -30,11 +30,12 @@ LONG_AWAY_S = 5.0  # a server that was away so long has been started anew, or ha
 class Lane:
     """State of one endpoint. All times are loop time; nothing here awaits."""
 
-    def __init__(self, asked: Asked, longest: int | None, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
+    def __init__(self, asked: Asked, knobs: Knobs, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
         """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
         self.endpoint, pace, self.number = asked
         self.window = window = pace.window()
-        self.rates = pace.rates(longest)
+        self.rates = pace.rates(knobs.max_tokens)
+        self.limits = knobs.attempt_limits()
         self._tuning = window if isinstance(window, TuningWindow) else None
         self.share = pace.share()
         self.room = Room()
@@ -56,20 +57,25 @@ class Lane:
         self.overloaded_since: float | None = None
         self.refused_since: float | None = None
         self.overload_why = ""
-        self.slowest_s = 0.0  # the slowest reply so far
         self.mean_s = 0.0  # of the latest replies
         self._count_stopped = count_stopped
         self._judged_from = 0  # overload of an earlier send has been judged already
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
-        if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
+        if self.is_full or now < self.pause.until or now < self.rates.ready_at:
             return False
-        if self.gone is not None or not self.room.is_open:
-            return False
-        if self.share is not None and len(self.in_flight) >= self.share.limit:
+        if self.gone is not None:
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is in flight as may be: something has to come back first, or the server to say that it takes more."""
+        in_flight = len(self.in_flight)
+        if in_flight >= self.window.limit or not self.room.is_open:
+            return True
+        return self.share is not None and in_flight >= self.share.limit
 
     def is_working(self, now: float) -> bool:
         """Whether it answers at the moment, as far as is known."""
@@ -115,7 +121,6 @@ class Lane:
 
     def on_reply(self, send: int, seconds: float, now: float, usage: Usage | None = None) -> None:
         """A well-formed reply."""
-        self.slowest_s = max(self.slowest_s, seconds)
         self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.succeeded else seconds
         if not self.succeeded:
             self.succeeded = True
@@ -147,8 +152,8 @@ class Lane:
             self._overloaded(send, failure, now)
             breaker.on_no_verdict(now, work.seq)
         elif is_server_failure(failure.kind):
-            if failure.kind is Kind.TIMEOUT and self._tuning is not None:
-                self._tuning.on_refused(send, self.sends + 1)
+            if failure.kind is Kind.TIMEOUT:
+                self._timed_out(send)
             breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
         elif failure.kind in PERMANENT and failure.status is not None:
             self._clean(send)
@@ -216,10 +221,25 @@ class Lane:
             return now - since
         return max(0.0, min(now, self.pause.until) - since)
 
+    def on_timeout(self, seconds: float, now: float) -> None:
+        """An attempt had so long and got no reply: it would have taken longer."""
+        self.limits.on_timeout(seconds, now)
+        self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.mean_s else seconds
+
+    def on_stall(self, now: float, seconds: float) -> None:
+        """The process did not run for so long, up to now: that is not the endpoint's time."""
+        breaker = self.breaker
+        breaker.down_since, self.overloaded_since, self.refused_since = (
+            None if since is None else min(since + seconds, now)
+            for since in (breaker.down_since, self.overloaded_since, self.refused_since)
+        )
+
     def next_chance(self, now: float, due: float | None, *, has_supply: bool) -> float | None:
         """When something can be sent here by the passing of time alone; None: not by that. `due`: when the next retry is."""
         if self.may_send(now):
             return due if due is not None and due > now else None
+        if self.is_full:
+            return None  # whatever else is due, a slot has to come back first
         change = self._next_change(now)
         if change is None or has_supply:
             return change
@@ -269,6 +289,13 @@ class Lane:
             if away_s >= LONG_AWAY_S and self._tuning is not None:
                 self._tuning.on_return(now, self.sends + 1)
         self.breaker.on_alive()
+
+    def _timed_out(self, send: int) -> None:
+        window = self.window
+        if isinstance(window, Window):
+            window.on_timeout(send, self.sends + 1)
+        else:
+            window.on_refused(send, self.sends + 1)
 
     def _overloaded(self, send: int, failure: Failure, now: float) -> None:
         if self.overloaded_since is None:

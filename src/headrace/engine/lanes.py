@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from headrace.engine.knobs import Asked
+from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.lane import Lane
 
 PROBE_S = 10.0  # what a probe of an endpoint that is down is held to take, where the last units are given out
@@ -15,8 +15,8 @@ PROBE_S = 10.0  # what a probe of an endpoint that is down is held to take, wher
 class Lanes:
     """The lanes of a run, in the job's order. Work is pulled by whoever is free. Times are loop time; nothing here awaits."""
 
-    def __init__(self, asked: Sequence[Asked], longest: int | None, rng: random.Random) -> None:
-        self.all = [Lane(one, longest, rng, self.stopped_s) for one in asked]
+    def __init__(self, asked: Sequence[Asked], knobs: Knobs, rng: random.Random) -> None:
+        self.all = [Lane(one, knobs, rng, self.stopped_s) for one in asked]
         self._one = self.all[0] if len(self.all) == 1 else None
         self._stopped_s = 0.0
         self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
@@ -79,6 +79,14 @@ class Lanes:
             self._stopped_s += shortest
             self._stopped_until = now
         return self._stopped_s
+
+    def on_stall(self, now: float, seconds: float) -> None:
+        """The process did not run for so long, up to now: that is nobody's time, neither a unit's nor an endpoint's."""
+        before = self._stopped_s
+        counted = self.stopped_s(now) - before  # all may have been paused anyway
+        self._stopped_s += max(0.0, seconds - counted)
+        for lane in self.all:
+            lane.on_stall(now, seconds)
 
     def next_chance(self, now: float, due: float | None, *, has_supply: bool) -> float | None:
         """When something can be sent by the passing of time alone; `due`: when the next retry is. What comes back by itself

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from headrace.engine.committer import Committer
 from headrace.engine.feed import Feed
 from headrace.engine.gauging import follow
 from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
+from headrace.engine.pool import Pool
 from headrace.engine.reasons import Reasons
 from headrace.engine.settling import Sending, Settled, Settler
+from headrace.engine.stalls import Stalls
 from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping
-from headrace.policy.timeout import SLOWEST_TIMES, attempt_timeout_s
 from headrace.protocols import Batch
 from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
 
@@ -28,19 +31,21 @@ class LiveEngine:
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lanes = Lanes(parts.endpoints, knobs.max_tokens, parts.rng)
+        self.lanes = Lanes(parts.endpoints, knobs, parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         self.feed = Feed(
             parts.intake,
             parts.offload_intake,
             self.committer,
             self.tally.on_intaken,
+            Pool(knobs.order, knobs.shared_bytes),
             recorded=start.recorded,
             read_done=start.read_done,
         )
         self.settled_before = start.recorded - start.open_units
         self._settler = Settler(knobs, parts.judge, self.lanes, parts.rng)
         self._start_ending = start.ending
+        self.stalls = Stalls()
         self._watch = Watch(self)
         self._reasons = Reasons(self)
         self._clock = parts.clock
@@ -55,8 +60,6 @@ class LiveEngine:
         self._parked: list[asyncio.Future[Work | None]] = []
         self._fed = False
         self._input_error: HeadraceError | None = None
-        first = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, 0)
-        self._first_timeout_s = min(first, max(knobs.unit_deadline_s, 1.0))
 
     # -- what stands open
 
@@ -143,7 +146,7 @@ class LiveEngine:
             self._release_unsent(first)
 
     def _next(self) -> Work | None:
-        now = self._loop.time()
+        now = self.time()
         lanes = self.lanes
         while self._ending is None:
             lane = lanes.free(now, self.open_units - lanes.in_flight if self.feed.read_done else None)
@@ -218,7 +221,8 @@ class LiveEngine:
             self._check_end()
             return
         lane.on_back(work)
-        now = loop.time()
+        self.feed.on_back(work, result)
+        now = self.time()
         if work.reserved is not None or result.limits is not None:
             lane.on_result(work, result, now)
         sending = Sending(lane, work.send, started_at, round(now - started, 6), now)
@@ -231,11 +235,17 @@ class LiveEngine:
 
     def _timeout_s(self, work: Work, lane: Lane, now: float) -> float:
         """The attempt's limit; a unit that is near its deadline gets what is left."""
-        knobs = self.knobs
-        if not work.failures and not work.age_before_s and lane.slowest_s * SLOWEST_TIMES <= self._first_timeout_s:
-            return self._first_timeout_s
-        limit = attempt_timeout_s(knobs.attempt_timeout, knobs.max_tokens, work.timeouts, lane.slowest_s)
-        return min(limit, max(knobs.unit_deadline_s - work.age_s(now, self.lanes.stopped_s(now)), 1.0))
+        left = self.knobs.unit_deadline_s
+        if work.failures or work.age_before_s:
+            left -= work.age_s(now, self.lanes.stopped_s(now))
+        return min(lane.limits.next_s(work.timeouts, len(work.payload)), max(left, 1.0))
+
+    def time(self) -> float:
+        """Loop time. A stall of this process is noticed before anything is judged by the time that has passed."""
+        now = self._loop.time()
+        if now > self.stalls.late_at:
+            self.lanes.on_stall(now, self.stalls.note(now))
+        return now
 
     # -- settling
 
@@ -243,6 +253,8 @@ class LiveEngine:
         lane = sending.lane
         down_since = lane.breaker.down_since
         lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
+        stalled_s = self.stalls.within(sending.ended - sending.seconds)
+        lane.limits.on_reply(sending.seconds - stalled_s, len(work.payload), sending.ended)
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
@@ -262,6 +274,8 @@ class LiveEngine:
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
         lane, now = sending.lane, sending.ended
         down_since = lane.breaker.down_since
+        if failure.kind is Kind.TIMEOUT and failure.status is None:
+            failure = self._timed_out(failure, lane, sending)
         lane.on_failure(work, sending.number, failure, now, allow_open=not self.feed.read_done or self.open_units >= 3)
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, now)
@@ -274,6 +288,15 @@ class LiveEngine:
         """So many are kept ready as may be in flight: a lane's window has changed, or its endpoint is not asked any more."""
         lane.limit_told = lane.window.limit
         self.feed.on_window(self.lanes.limit)
+
+    def _timed_out(self, failure: Failure, lane: Lane, sending: Sending) -> Failure:
+        """An attempt whose time this process has slept through has had none of it: it is sent again and does not count."""
+        stalled_s = self.stalls.within(sending.ended - sending.seconds)
+        if not stalled_s:
+            lane.on_timeout(sending.seconds, sending.ended)
+            return failure
+        message = f"{failure.message}; this process did not run for {stalled_s:.0f} s of it"
+        return replace(failure, message=message, mended=self.knobs.retry_ambiguous or failure.sent is not Sent.MAYBE)
 
     def _tell_health(self, lane: Lane, down_since: float | None, now: float) -> None:
         """The endpoint is held to be down from now on, or no longer. `down_since`: as it was."""
@@ -301,6 +324,7 @@ class LiveEngine:
 
     def _finish_unsent(self, work: Work, now: float) -> None:
         """A unit whose deadline passed while it waited for its next try."""
+        self.feed.on_back(work, None)
         outcome = self._settler.past_deadline(work, now)
         self.committer.batch.outcomes.append(outcome)
         self.committer.added()
@@ -418,7 +442,7 @@ class LiveEngine:
 
     def _on_alarm(self) -> None:
         self._alarm = None
-        self._reasons.on_time(self._loop.time())
+        self._reasons.on_time(self.time())
         self.dispatch()
 
     def tell(self, event: Event) -> None:

@@ -85,7 +85,7 @@ class Settler:
             reply=reply, usage=reply.usage if reply is not None else failure.usage,
         )  # fmt: skip
         work.spent += verdict.counts
-        if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO:
+        if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO and not failure.mended:
             work.timeouts += 1
         age = self._age_s(work, now)
         has_others = self._lanes.has_others(lane)
@@ -115,7 +115,8 @@ class Settler:
             work.on_reask(self._judge.reask(work.base, reply, failure))
             return 0.0
         work.failures += 1
-        return backoff_s(work.failures, self._rng)
+        backoff = self._knobs.manners.backoff
+        return backoff_s(work.failures, self._rng, backoff.first_s, backoff.longest_s)
 
     def _age_s(self, work: Work, now: float) -> float:
         return work.age_s(now, self._lanes.stopped_s(now))

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from headrace.engine.lane import Lane
+from headrace.engine.stragglers import Stragglers
 from headrace.events import Progress
 from headrace.values import Sample, State
 
@@ -24,6 +25,7 @@ class Watch:
 
     def __init__(self, engine: LiveEngine) -> None:
         self._engine = engine
+        self._stragglers = Stragglers(engine)
 
     async def run(self) -> None:
         """Until cancelled. Measures how late it wakes: that is the event loop's own lag."""
@@ -33,8 +35,9 @@ class Watch:
         sample_at = due + EVERY_S
         while True:
             due += PROGRESS_EVERY_S
+            self._engine.stalls.expect(due)
             await asyncio.sleep(max(0.0, due - loop.time()))
-            now = loop.time()
+            now = self._engine.time()
             worst = max(worst, now - due)
             due = max(due, now - PROGRESS_EVERY_S)
             self._engine.tell(self._progress(now))
@@ -62,6 +65,7 @@ class Watch:
             )  # fmt: skip
             lane.settled = lane.retries = 0
             engine.committer.batch.samples.append(sample)
+        self._stragglers.look(now)
         engine.committer.added()
 
     def _bound_by(self, lane: Lane, now: float) -> str | None:
@@ -73,11 +77,11 @@ class Watch:
             return "rate"
         if lane.breaker.is_down:
             return "endpoint"
-        if len(lane.in_flight) >= lane.window.limit:
+        if lane.is_full:
+            window = lane.window
             is_told = lane.ceiling is not None and lane.ceiling.is_known
-            return "limit" if lane.window.limit == lane.window.ceiling and not is_told else "endpoint"
-        if not lane.room.is_open or (lane.share is not None and len(lane.in_flight) >= lane.share.limit):
-            return "endpoint"
+            is_written = len(lane.in_flight) >= window.limit == window.ceiling
+            return "limit" if is_written and not is_told else "endpoint"
         if now < lane.rates.ready_at:
             return "rate"
         return engine.feed.starved_by

@@ -71,6 +71,12 @@ SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask,
 FROM unit JOIN item ON item.seq = unit.item
 WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
 
+-- pending_these: of these units those to be sent, in any order
+SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
+    item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item
+WHERE unit.seq IN (?) AND unit.state = 0;
+
 -- pending_of_kind: units of the run's own kinds that are to be sent
 SELECT seq, hash, n, config, ask, spent, age FROM unit WHERE kind = ? AND state = 0 AND seq > ? ORDER BY seq;
 
@@ -168,6 +174,9 @@ SELECT error, count(*), min(seq), max(seq) FROM item WHERE error IS NOT NULL GRO
 
 -- item_names: how people know an item
 SELECT seq, number, id FROM item WHERE seq = ?;
+
+-- item_of_unit: the item that a unit of the job itself was first met in
+SELECT item FROM unit WHERE seq = ? AND kind = 0;
 
 -- rows: everything that the output says, one row an item, in order
 SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,

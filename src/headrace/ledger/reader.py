@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.connection import connect_reader, mapped
-from headrace.ledger.statements import HASH_LISTS, SQL
+from headrace.ledger.statements import HASH_LISTS, PENDING_LISTS, SQL
 from headrace.values import State, Unit, UnitKind
 
 
@@ -112,14 +112,12 @@ class LedgerReader:
 
     def pending(self, after: int, limit: int) -> list[StoredUnit]:
         """Pending units with seq > after, in order."""
-        return [
-            StoredUnit(
-                Unit(seq=r[0], hash=r[1], item=r[2], n=r[3], kind=UnitKind(r[4]), config=r[5], ask=r[6], spent=r[7], age_s=r[8]),
-                (r[10], r[11], r[12]),
-                r[9],
-            )
-            for r in self.all("pending", (after, limit))
-        ]
+        return list(map(_stored_unit, self.all("pending", (after, limit))))
+
+    def pending_these(self, seqs: list[int]) -> list[StoredUnit]:
+        """Those of these units that are pending, in the order asked for."""
+        found = {row[0]: _stored_unit(row) for row in self._listed(PENDING_LISTS, seqs)}
+        return [found[seq] for seq in seqs if seq in found]
 
     def pending_of(self, kind: UnitKind, after: int) -> list[Unit]:
         """Pending units of one of the run's own kinds with seq > after, in order. They belong to no item."""
@@ -141,13 +139,7 @@ class LedgerReader:
 
     def hash_of(self, seqs: list[int]) -> list[bytes]:
         """Full hashes by sequence number, in the order asked for. Raises LedgerError for one that is not there."""
-        found: dict[int, bytes] = {}
-        most = HASH_LISTS[-1][0]
-        with mapped(self.path):
-            for at in range(0, len(seqs), most):
-                part = seqs[at : at + most]
-                width, statement = next(wide for wide in HASH_LISTS if wide[0] >= len(part))
-                found.update(self._db.execute(statement, part + part[-1:] * (width - len(part))))
+        found: dict[int, bytes] = dict(self._listed(HASH_LISTS, seqs))
         try:
             return [found[seq] for seq in seqs]
         except KeyError as error:
@@ -189,6 +181,15 @@ class LedgerReader:
 
     # -- statements
 
+    def _listed(self, lists: list[tuple[int, str]], seqs: list[int]) -> Iterator[Any]:
+        """The rows of a statement for all these numbers; `lists` has it for lists of several widths."""
+        most = lists[-1][0]
+        with mapped(self.path):
+            for at in range(0, len(seqs), most):
+                part = seqs[at : at + most]
+                width, statement = next(wide for wide in lists if wide[0] >= len(part))
+                yield from self._db.execute(statement, part + part[-1:] * (width - len(part)))
+
     def all(self, name: str, values: tuple[Any, ...] = ()) -> list[Any]:
         with mapped(self.path):
             return self._db.execute(SQL[name], values).fetchall()
@@ -206,6 +207,14 @@ class LedgerReader:
         """Begin to see one state only, so that figures from several queries agree; until `close`."""
         with mapped(self.path):
             self._db.execute("BEGIN")
+
+
+def _stored_unit(r: Any) -> StoredUnit:
+    return StoredUnit(
+        Unit(seq=r[0], hash=r[1], item=r[2], n=r[3], kind=UnitKind(r[4]), config=r[5], ask=r[6], spent=r[7], age_s=r[8]),
+        (r[10], r[11], r[12]),
+        r[9],
+    )
 
 
 def as_likeliest(stored: str | None) -> list[tuple[str, float]] | None:

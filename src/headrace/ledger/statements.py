@@ -41,4 +41,12 @@ WIDE = {
     for name, text in SQL.items()
     if text.startswith("INSERT") and _ROW.search(text)
 }
-HASH_LISTS = [(count, SQL["hash_of"].replace("(?)", f"(?{', ?' * (count - 1)})")) for count in LIST_WIDTHS]
+
+
+def listed(statement: str) -> list[tuple[int, str]]:
+    """A statement with an IN list of one value, for each width of a list."""
+    return [(count, statement.replace("(?)", f"(?{', ?' * (count - 1)})")) for count in LIST_WIDTHS]
+
+
+HASH_LISTS = listed(SQL["hash_of"])
+PENDING_LISTS = listed(SQL["pending_these"])

@@ -18,6 +18,7 @@ _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<
 _STRING, _ARRAY = 8, 9
 _SHOWN = 200
 _MOST_ENTRIES = 100_000
+_LISTED = 10_000  # numbers of a list that is kept: one for each layer; a vocabulary's are passed over
 # Bytes of a block of values and how many values a block holds, by ggml's number of the type.
 _BLOCKS = {
     0: (4, 1), 1: (2, 1), 2: (18, 32), 3: (20, 32), 6: (22, 32), 7: (24, 32), 8: (34, 32), 9: (36, 32), 10: (84, 256),
@@ -29,7 +30,7 @@ _NO_TEXT = frozenset({"clip", "t5encoder", "mtmd", "whisper", "wavtokenizer-dec"
 
 
 class Gguf(Struct, frozen=True):
-    """The header of one file. `complete` is False where the file ends before its last tensor does.
+    """What the header of one file says to whoever runs it. `complete` is False where the file ends before its last tensor does.
 
     `kind` is `text` (it writes), `embedding` (it only embeds) or `other` (a projector, an adapter, a vocabulary). Lengths are
     tokens; 0 where the file does not say. `kv_bytes_per_token` is what a token costs in the cache at 16 bits, 0 if unknown.
@@ -45,8 +46,42 @@ class Gguf(Struct, frozen=True):
     complete: bool
 
 
+class GgufHeader(Struct, frozen=True):
+    """All that a header says: its numbers, texts and lists of numbers by key; how many bytes lie behind it; where tensors end.
+
+    `end` is None where a tensor's type is not known here, which a newer file may well have.
+    """
+
+    fields: dict[str, Any]
+    tensors: int
+    size: int
+    start: int
+    end: int | None
+
+    @property
+    def complete(self) -> bool:
+        return self.end is None or self.end <= self.size
+
+    @property
+    def tensor_bytes(self) -> int:
+        return (self.size if self.end is None else self.end) - self.start
+
+
 def read_gguf(path: Path) -> Gguf:
     """Read the header. Raises SpecError in one line: not there, unreadable, empty, no GGUF, damaged."""
+    header = read_header(path)
+    fields = header.fields
+    architecture = _shown(fields.get("general.architecture")) or "unknown"
+    return Gguf(
+        architecture=architecture, name=_shown(fields.get("general.name")), licence=_shown(fields.get("general.license")),
+        kind=_kind(fields, architecture, path, header.tensors),
+        context_length=_whole(fields.get(f"{architecture}.context_length")),
+        kv_bytes_per_token=_kv_bytes(fields, architecture), size=header.size, complete=header.complete,
+    )  # fmt: skip
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Read it whole. Raises SpecError as `read_gguf` does."""
     try:
         size = path.stat().st_size
         if not path.is_file():
@@ -105,7 +140,7 @@ class _Reader:
         return self._content[start : min(self.at, start + 4096)]
 
     def value(self, kind: int) -> Any:
-        """A number or a text; None for a list, which is passed over."""
+        """A number, a text, or a short list of numbers; None for any other list, which is passed over."""
         if kind == _STRING:
             return self.text()
         if kind != _ARRAY:
@@ -114,8 +149,11 @@ class _Reader:
         if inner == _ARRAY or count > len(self._content) - self.at:
             raise _BrokenError
         if inner != _STRING:
-            self.at += count * struct.calcsize(_form(inner))
-            return None
+            start, width = self.at, struct.calcsize(_form(inner))
+            self.at += count * width
+            if count > _LISTED or self.at > len(self._content):
+                return None
+            return list(struct.unpack_from(f"<{count}{_form(inner)[1:]}", self._content, start))
         unpack, content, at, end = struct.Struct("<Q").unpack_from, self._content, self.at, len(self._content)
         for _ in range(count):
             at += unpack(content, at)[0] + 8
@@ -132,7 +170,7 @@ def _form(kind: int) -> str:
         raise _BrokenError from None
 
 
-def _read(reader: _Reader, path: Path, size: int) -> Gguf:
+def _read(reader: _Reader, path: Path, size: int) -> GgufHeader:
     version = reader.number("<I")
     if not 2 <= version <= 3:
         raise _refused(path, f"a GGUF file of version {version}; versions 2 and 3 are read")
@@ -142,18 +180,16 @@ def _read(reader: _Reader, path: Path, size: int) -> Gguf:
     fields: dict[str, Any] = {}
     for _ in range(entries):
         key = reader.text().decode("utf-8", "replace")
-        fields[key] = reader.value(reader.number("<I"))
-    end = _end_of_tensors(reader, tensors, _whole(fields.get("general.alignment")) or 32)
-    architecture = _shown(fields.get("general.architecture")) or "unknown"
-    return Gguf(
-        architecture=architecture, name=_shown(fields.get("general.name")), licence=_shown(fields.get("general.license")),
-        kind=_kind(fields, architecture, path, tensors), context_length=_whole(fields.get(f"{architecture}.context_length")),
-        kv_bytes_per_token=_kv_bytes(fields, architecture), size=size, complete=end is None or end <= size,
-    )  # fmt: skip
+        value = reader.value(reader.number("<I"))
+        fields[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    alignment = _whole(fields.get("general.alignment")) or 32
+    last = _last_tensor(reader, tensors)
+    start = -(-reader.at // alignment) * alignment
+    return GgufHeader(fields, tensors, size, start, None if last is None else start + last)
 
 
-def _end_of_tensors(reader: _Reader, tensors: int, alignment: int) -> int | None:
-    """Where the last tensor ends; None where a type is not known here, which a newer file may well have."""
+def _last_tensor(reader: _Reader, tensors: int) -> int | None:
+    """Where the last tensor ends, from the first one's beginning on; None where a type is not known here."""
     last = 0
     known = True
     for _ in range(tensors):
@@ -168,8 +204,7 @@ def _end_of_tensors(reader: _Reader, tensors: int, alignment: int) -> int | None
             known = False
         else:
             last = max(last, offset + count // block[1] * block[0])
-    start = -(-reader.at // alignment) * alignment
-    return start + last if known else None
+    return last if known else None
 
 
 def _kind(fields: dict[str, Any], architecture: str, path: Path, tensors: int) -> str:
@@ -196,7 +231,7 @@ def _whole(value: Any) -> int:
 
 
 def _shown(value: Any) -> str | None:
-    if not isinstance(value, bytes):
+    if not isinstance(value, str):
         return None
-    text = "".join(char for char in value.decode("utf-8", "replace")[:_SHOWN] if char.isprintable()).strip()
+    text = "".join(char for char in value[:_SHOWN] if char.isprintable()).strip()
     return text or None

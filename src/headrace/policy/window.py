@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+LEAST_JUDGED = 16
+
 
 class Move(Struct, frozen=True):
     """A change of the limit, with the name of the rule that made it."""
@@ -13,7 +15,8 @@ class Move(Struct, frozen=True):
 
 
 class Window:
-    """At most `ceiling` in flight. An episode of overload halves it once; a full round of clean completions adds one.
+    """At most `ceiling` in flight. An episode of overload halves it once, and so do timeouts where half of the latest
+    max(16, window) sends have ended so; a full round of clean completions adds one.
 
     What was sent before a cut says nothing about the window after it. Sends are numbered from 1.
     """
@@ -23,6 +26,7 @@ class Window:
         self.limit = ceiling
         self._clean = 0
         self._cut_at_send = 0
+        self._timed_out: list[int] = []  # sends that timed out lately
 
     def on_clean(self, send: int) -> Move | None:
         """A completion without overload, of the request with this send number."""
@@ -46,3 +50,14 @@ class Window:
         self._cut_at_send = next_send
         self.limit = max(1, self.limit // 2)
         return Move(self.limit, "overload_halves")
+
+    def on_timeout(self, send: int, next_send: int) -> Move | None:
+        """The request with this send number got no answer in its time. A lone one says little: some requests hang anywhere."""
+        if send < self._cut_at_send:
+            return None
+        latest = max(LEAST_JUDGED, self.limit)
+        self._timed_out = [*(one for one in self._timed_out if one > send - latest), send]
+        if 2 * len(self._timed_out) < latest:
+            return None
+        self._timed_out.clear()
+        return self.on_overload_episode(next_send)

@@ -96,7 +96,8 @@ class TextTemplate:
     """One compiled template. `key` is the key of the job file that it stands in, for messages.
 
     `fields` are the record's fields that it reads; None if that cannot be known before a record is there. Line ends in
-    the template come out as a line feed; a last line end is kept. Raises SpecError where the template cannot be used.
+    the template come out as a line feed; a last line end is kept. `beginning` is the text before anything that a record
+    changes. Raises SpecError where the template cannot be used.
     """
 
     def __init__(self, source: str, key: str) -> None:
@@ -112,6 +113,7 @@ class TextTemplate:
             raise SpecError(message, key=key)
         self.key = key
         self.fields = _fields(tree)
+        self.beginning = _beginning(tree)
         self._plain = _plain_parts(tree)
         self._globals = dict(_SANDBOX.globals)
 
@@ -191,6 +193,13 @@ def _fields(tree: nodes.Template) -> frozenset[str] | None:
 
 def _is_record(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Name) and node.name == WHOLE_RECORD
+
+
+def _beginning(tree: nodes.Template) -> str:
+    first = tree.body[0] if tree.body else None
+    if isinstance(first, nodes.Output) and isinstance(first.nodes[0], nodes.TemplateData):
+        return str(first.nodes[0].data)
+    return ""
 
 
 def _plain_parts(tree: nodes.Template) -> list[tuple[str, str | None]] | None:

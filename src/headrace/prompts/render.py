@@ -19,6 +19,7 @@ class PromptRenderer:
     """Renders the job's prompt. Everything that no record changes is encoded once, here.
 
     `fields` are the record's fields that the templates read, or None if that cannot be known: what `slice.truncate` cuts.
+    `shared_bytes` is how much all payloads have in common at their beginning, at least.
     Raises SpecError where prompt and route do not fit together or a template cannot be used.
     """
 
@@ -39,6 +40,15 @@ class PromptRenderer:
         templates = [part for part in self._parts if isinstance(part, TextTemplate)]
         known = [template.fields for template in templates if template.fields is not None]
         self.fields: frozenset[str] | None = frozenset().union(*known) if len(known) == len(templates) else None
+
+    @property
+    def shared_bytes(self) -> int:
+        shared = 0
+        for part in self._parts[:2]:
+            if isinstance(part, TextTemplate):
+                return shared + len(canon.encode(part.beginning)) - 1  # all but the closing quote
+            shared += len(part)
+        return shared
 
     def render(self, piece: Piece) -> bytes:
         """JSON in UTF-8: an array of messages for chat, a string for completions. Raises RecordError."""

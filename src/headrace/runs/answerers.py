@@ -43,6 +43,14 @@ class Answerers:
             )  # fmt: skip
             self.endpoints.append(opened)
 
+    async def settle_priorities(self, job: Job) -> list[str]:
+        """Have `endpoint.priority` sent as each server wants it; lines for people where it cannot be."""
+        told = []
+        for endpoint, chosen in zip(self.endpoints, job.spec.endpoint, strict=True):
+            if isinstance(endpoint, HttpEndpoint):
+                told.append(await endpoint.settle_priority(chosen.priority))
+        return [line for line in told if line is not None]
+
     def enter(self, ledger: SqliteLedger) -> None:
         """Tell the ledger who they are."""
         self.numbers = [ledger.add_endpoint(endpoint.identity, endpoint.name) for endpoint in self.endpoints]

@@ -88,6 +88,9 @@ class CalibrationIntake:
             if unit.hash in self._payloads
         ]  # fmt: skip
 
+    def recall_these(self, seqs: list[int]) -> list[Unit]:
+        return [unit for unit in self.recall(-1, 0) if unit.seq in seqs]
+
     def prior(self, scorer: LabelScorer) -> Prior:
         """What the ledger holds of the prompt without content."""
         found = [

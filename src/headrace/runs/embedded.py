@@ -156,7 +156,7 @@ async def open_embedded(job: Job, index: int, forms: SchemaForms, environ: Mappi
         await ready(server)
         if state_of(weights.path) != loaded:
             raise SpecError(f"{weights.path} was changed while it was loaded; run again", key="model.weights")
-        relay = _Relay(open_transport(Peer(), environ.get("HEADRACE_TRANSPORT") or "auto"), server)
+        relay = _Relay(open_transport(Peer(), server.url, environ.get("HEADRACE_TRANSPORT") or "auto"), server)
         asked = chosen.model_copy(update={"url": f"{_PLACE}/v1", "api_key_env": _KEY_VARIABLE, "identity": identity})
         endpoint = open_endpoint(
             job.spec.model_copy(update={"endpoint": [asked]}), 0, base=job.base, environ={_KEY_VARIABLE: server.api_key},

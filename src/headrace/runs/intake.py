@@ -213,7 +213,12 @@ class InputIntake:
     # -- from the ledger
 
     def recall(self, after: int, limit: int) -> list[Unit]:
-        stored = self._reader.pending(after, limit)
+        return self._rendered(self._reader.pending(after, limit))
+
+    def recall_these(self, seqs: list[int]) -> list[Unit]:
+        return self._rendered(self._reader.pending_these(seqs))
+
+    def _rendered(self, stored: Sequence[StoredUnit]) -> list[Unit]:
         raws = self._places.fetch([unit.place for unit in stored])
         return [self._render_again(unit, raw) for unit, raw in zip(stored, raws, strict=True)]
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from headrace import canon
 from headrace.errors import SpecError
+from headrace.policy.classes import defaults_of
 from headrace.runs.job import Job
 from headrace.runs.jobfaults import fault, shown
 from headrace.runs.jobrules import check_rules
@@ -60,7 +61,22 @@ def _spec(tables: dict[str, Any], base: Path, overrides: Sequence[str]) -> JobSp
     except ValidationError as error:
         raise fault(error.errors(include_input=False, include_url=False), tables) from None
     check_rules(spec, base)
-    return spec
+    return _with_class(spec)
+
+
+def _with_class(spec: JobSpec) -> JobSpec:
+    """The spec with what follows from `limits.class` where the job writes nothing of its own."""
+    limits = spec.limits
+    follows = {key: value for key, value in defaults_of(limits.class_).items() if key not in limits.model_fields_set}
+    return spec.model_copy(update={"limits": limits.model_copy(update=follows)})
+
+
+def without_class(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded limits as somebody may have written them: what equals the class's own value follows from it, also once the class
+    is another.
+    """
+    own = defaults_of(limits["class"])
+    return {key: value for key, value in limits.items() if key not in own or value != own[key]}
 
 
 def _inlined(tables: dict[str, Any], base: Path) -> dict[str, Any]:

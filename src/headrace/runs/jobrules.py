@@ -15,7 +15,6 @@ from headrace.runs.jobfaults import shown
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
-_SERVED: dict[str, tuple[Any, ...]] = {"limits.order": ("auto", "input")}
 _FOREIGN_TO_LOCAL = (
     "api_key_env",
     "api_key_file",
@@ -25,6 +24,7 @@ _FOREIGN_TO_LOCAL = (
     "verify",
     "model",
     "max_tokens_field",
+    "priority",
 )
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
 
@@ -48,7 +48,7 @@ def _not_yet(key: str, form: str = "", instead: str = "") -> NotYetError:
 def _refuse_unserved(spec: JobSpec) -> None:
     for key in words.NOT_YET:
         values, default = _values_and_default(spec, key)
-        if any(value != default and value not in _SERVED.get(key, ()) for value in values):
+        if any(value != default for value in values):
             raise _not_yet(key)
     if spec.slice.truncate is not None and words.amount(spec.slice.truncate)[0] == "tokens":
         raise NotYetError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import resource
 
 from headrace.engine.knobs import Knobs, Pace
+from headrace.policy.classes import CLASSES
 from headrace.policy.tuning import AUTO_MOST, AUTO_START
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
 
 
-def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
-    """The limits of a run."""
+def knobs_of(spec: JobSpec, run: str, config: int, shared_bytes: int = 0) -> Knobs:
+    """The limits of a run. `shared_bytes`: what all its payloads have in common at their beginning."""
     limits = spec.limits
     generates = spec.answer.method == "generate"
     return Knobs(
@@ -18,6 +19,8 @@ def knobs_of(spec: JobSpec, run: str, config: int) -> Knobs:
         retry_ambiguous=limits.retry_ambiguous == "always", attempt_timeout=limits.attempt_timeout,
         max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
         run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
+        order=limits.order, shared_bytes=shared_bytes,
+        manners=CLASSES[limits.class_],
     )  # fmt: skip
 
 

@@ -150,10 +150,13 @@ class Run:
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)
+            for line in await answerers.settle_priorities(self.job):
+                self.warn(line)
             self.warn(answerers.other_weights(self.folder))
             ledger.recover(answerers.numbers[0], self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
             reuse = open_reuse(options.reuse, self.job, self.folder, config, answerers.by_identity)
-            means = Means(ledger, answerers, answerers.asked(self.job), knobs_of(spec, self.folder.id, config))
+            knobs = knobs_of(spec, self.folder.id, config, self.making.renderer.shared_bytes)
+            means = Means(ledger, answerers, answerers.asked(self.job), knobs)
             so_far = await self._prepare_scores(means, reuse) if spec.answer.method == "score" else Ending()
             if so_far.reason is not None and reuse is not None:
                 return so_far  # what is taken over while the input is read would be judged without calibration, for good

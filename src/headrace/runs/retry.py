@@ -15,7 +15,7 @@ from headrace.protocols import Observer
 from headrace.runs import archive
 from headrace.runs.intake import Making
 from headrace.runs.job import Job
-from headrace.runs.jobfile import job_from_dict
+from headrace.runs.jobfile import job_from_dict, without_class
 from headrace.runs.lifecycle import resumed
 from headrace.runs.making import making_of
 from headrace.runs.pipeline import Run, RunOptions, RunResult
@@ -76,7 +76,7 @@ def _job(folder: RunFolder, reader: LedgerReader, overrides: Sequence[str]) -> t
     base = archive.base_of(document, folder)
     content, operating = configs[0].content, dict(configs[-1].operating)
     answer = {**content["answer"], "retry_invalid": operating.pop("retry_invalid")}
-    tables: dict[str, Any] = {**content, **operating, "answer": answer}
+    tables: dict[str, Any] = {**content, **operating, "answer": answer, "limits": without_class(operating["limits"])}
     job = job_from_dict(tables, base, overrides)
     if job.spec.input != job_from_dict(tables, base).spec.input:
         raise SpecError("`input` cannot be changed by retry: it sends records of this run again; start another run.", key="input")

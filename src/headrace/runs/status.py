@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace import canon
+from headrace.clock import WallClock
 from headrace.ledger.lock import is_held
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs import archive
@@ -97,6 +98,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "latency_s": _percentiles(attempts.seconds),
         "context_tokens": _context(attempts.contexts),
         "concurrency": _concurrency(reader, attempts, running=running),
+        "in_flight": _in_flight(reader, running=running),
         "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
         "advice": _advice(reader) if items["failed"] + items["quarantined"] else [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
@@ -213,6 +215,16 @@ def _concurrency(reader: LedgerReader, attempts: Attempts, *, running: bool) -> 
         "bound_by": bound_by,
         "loop_lag_max_s": round(lag or 0.0, 4),
     }
+
+
+def _in_flight(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
+    """What a running process had in flight a second ago at most, and which of it is the oldest."""
+    found = reader.meta("in_flight") if running else None
+    if found is None or found["unit"] is None:
+        return {"now": 0, "oldest_s": None, "oldest_item": None}
+    place = reader.one("item_of_unit", (found["unit"],))
+    age_s = max(0.0, WallClock().now() - found["since"])
+    return {"now": found["now"], "oldest_s": round(age_s, 1), "oldest_item": item_name(reader, place[0]) if place else None}
 
 
 def _advice(reader: LedgerReader) -> list[str]:

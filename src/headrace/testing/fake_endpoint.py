@@ -63,7 +63,7 @@ class FakeEndpoint:
         self._requests = Allowance(self._laws.requests_per_minute)
         self._tokens = Allowance(self._laws.tokens_per_minute)
         self._unlimited = not (self._laws.requests_per_minute or self._laws.tokens_per_minute)
-        self._cache = PrefixCache()
+        self._cache = PrefixCache(self._laws.cache_blocks)
         self._came: Counter[bytes] = Counter()
         self._first: float | None = None
         self._tokens_in_flight = 0
@@ -74,8 +74,8 @@ class FakeEndpoint:
         self.answered = 0
         self.cancelled = 0
         self.prompt_tokens = 0
-        self.completion_tokens = 0
         self.cached_tokens = 0
+        self.completion_tokens = 0
         self.gauges_asked = 0
         self.sends_by_unit: Counter[int] = Counter()
         self.sends_by_key: Counter[str] = Counter()
@@ -182,18 +182,16 @@ class FakeEndpoint:
             return down
         self.answered += 1
         self.prompt_tokens += prompt.tokens
-        self.completion_tokens += drawn.tokens
         self.cached_tokens += cached
+        self.completion_tokens += drawn.tokens
         usage = Usage(prompt=prompt.tokens, completion=drawn.tokens, cached=cached)
         return Reply(drawn.content, finish=drawn.finish, usage=usage, model="fake")
 
     async def _worked(self, prompt: Prompt, drawn: Drawn) -> int:
         """The time of one answer; returns how many prompt tokens were cached."""
         prefixes = prefixes_of(prompt.text)
-        cached = self._cache.cached_tokens(prefixes)
-        prefill, decode = service_s(
-            self._laws, prompt.key, fresh_tokens=max(0, prompt.tokens - cached), answer_tokens=drawn.tokens
-        )
+        cached = min(self._cache.cached_tokens(prefixes), prompt.tokens)
+        prefill, decode = service_s(self._laws, prompt.key, fresh_tokens=prompt.tokens - cached, answer_tokens=drawn.tokens)
         await asyncio.sleep(prefill)
         self._cache.keep(prefixes)
         if decode:

@@ -50,6 +50,9 @@ class Laws:
     kv_tokens: int = setting(
         0, "Tokens that the KV cache holds: served in shared steps; what overflows is put back and computed again. 0: no bound."
     )
+    cache_blocks: int = setting(
+        65_536, "Blocks of 16 tokens that the prefix cache holds, the least lately used leaving first. 0: no prefix is cached."
+    )
     capacity: tuple[tuple[float, float], ...] = setting(
         (), "How slots, KV cache and the bounds in flight change: SECOND:FACTOR,… from the first request on."
     )
@@ -225,27 +228,35 @@ def go_duration(seconds: float) -> str:
 
 
 class PrefixCache:
-    """Which prompt prefixes a server has already computed, in blocks of 16 tokens; the least lately used leave first."""
+    """Which prompt prefixes a server has already computed, in blocks of 16 tokens; the least lately used leave first.
+
+    Of one prompt the blocks at its end leave before those at its beginning, without which they would be of no use.
+    """
 
     def __init__(self, blocks: int = 65_536) -> None:
         self._room = blocks
         self._kept: OrderedDict[int, None] = OrderedDict()
 
     def cached_tokens(self, prefixes: Sequence[int]) -> int:
-        """How many tokens at a text's start are there already; `prefixes` as `prefixes_of` gives them."""
+        """How many tokens at a text's start are there already, and used by this; `prefixes` as `prefixes_of` gives them."""
         found = 0
         for key in prefixes:
             if key not in self._kept:
                 break
             found += 1
+        self._use(prefixes[:found])
         return found * BLOCK_CHARS // CHARS_PER_TOKEN
 
     def keep(self, prefixes: Sequence[int]) -> None:
-        for key in prefixes:
-            self._kept[key] = None
-            self._kept.move_to_end(key)
+        """A text has been computed."""
+        self._use(prefixes)
         while len(self._kept) > self._room:
             self._kept.popitem(last=False)
+
+    def _use(self, prefixes: Sequence[int]) -> None:
+        for key in reversed(prefixes):
+            self._kept[key] = None
+            self._kept.move_to_end(key)
 
 
 def prefixes_of(text: str) -> list[int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
+from msgspec.structs import replace
 
 from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
@@ -83,6 +84,7 @@ class TextsIntake:
     def __init__(self, texts: Sequence[str], ledger: MemoryLedger) -> None:
         self._texts = texts
         self._pending: Callable[[int, int], list[Unit]] = ledger.pending
+        self._pending_these: Callable[[list[int]], list[Unit]] = ledger.pending_these
         self._units = {unit.hash: seq for seq, unit in ledger.units.items()}
         self._next = len(ledger.items)
 
@@ -105,11 +107,13 @@ class TextsIntake:
         """Nothing here takes long."""
 
     def recall(self, after: int, limit: int) -> list[Unit]:
-        return [
-            Unit(seq=unit.seq, hash=unit.hash, item=unit.item, payload=payload_of(self._texts[unit.item]), ask=unit.ask,
-                 spent=unit.spent, age_s=unit.age_s)
-            for unit in self._pending(after, limit)
-        ]  # fmt: skip
+        return [self._with_payload(unit) for unit in self._pending(after, limit)]
+
+    def recall_these(self, seqs: list[int]) -> list[Unit]:
+        return [self._with_payload(unit) for unit in self._pending_these(seqs)]
+
+    def _with_payload(self, unit: Unit) -> Unit:
+        return replace(unit, payload=payload_of(self._texts[unit.item]))
 
 
 def payload_of(text: str) -> bytes:

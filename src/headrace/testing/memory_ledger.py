@@ -88,6 +88,10 @@ class MemoryLedger:
         seqs = [seq for seq in sorted(self.units) if seq > after and self.states[seq] is State.PENDING]
         return [self.units[seq] for seq in seqs[:limit]]
 
+    def pending_these(self, seqs: list[int]) -> list[Unit]:
+        """Those of these units that are pending, in the order asked for, without payload."""
+        return [self.units[seq] for seq in seqs if self.states.get(seq) is State.PENDING]
+
     def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
         """Close the leases that a dead process left open, as SqliteLedger does."""
         batch = Batch()

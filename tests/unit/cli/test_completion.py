@@ -81,6 +81,12 @@ def test_kinds_and_statuses_are_completed_also_after_a_comma(ask: Ask) -> None:
     assert ask("export", "--only", "done,") == [f"done,{status}" for status in Status if status != "done"]
 
 
+def test_words_to_choose_from_are_completed(ask: Ask) -> None:
+    assert ask("expl") == ["explain-class"]
+    assert ask("explain-class", "") == ["batch", "online"]
+    assert ask("explain-class", "on") == ["online"]
+
+
 def test_an_equals_sign_is_a_word_of_its_own_in_bash_and_part_of_one_elsewhere(ask: Ask) -> None:
     assert ask("retry", "--only", "=", "time") == ["timeout"]
     assert ask("retry", "--only", "=") == [str(kind) for kind in Kind]

@@ -33,6 +33,8 @@ def _value(value: Any) -> bytes:
         return struct.pack("<I", 8) + _text(value)
     if isinstance(value, list) and isinstance(value[0], str):
         return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(_text, value))
+    if isinstance(value, list) and isinstance(value[0], int):
+        return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
     if isinstance(value, list):
         return struct.pack(f"<IIQ{len(value)}f", 9, 6, len(value), *value)
     return struct.pack("<II", 4, value)

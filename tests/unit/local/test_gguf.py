@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import SpecError
-from headrace.local.gguf import read_gguf, refuse_split
+from headrace.local.gguf import read_gguf, read_header, refuse_split
 
 
 def test_a_text_model_tells_its_name_its_context_and_what_a_token_costs(gguf):
@@ -19,6 +19,17 @@ def test_a_text_model_tells_its_name_its_context_and_what_a_token_costs(gguf):
     assert read.context_length == 2048
     assert read.kv_bytes_per_token == 2 * 2 * 1 * (16 + 16)  # two bytes; two layers; one head; keys and values of 16
     assert read.complete
+
+
+def test_a_header_tells_numbers_texts_and_short_lists_of_numbers(gguf):
+    changed = {"llama.attention.head_count_kv": [1, 0], "tokenizer.ggml.token_type": [1] * 10_001}
+    header = read_header(gguf("m.gguf", size=100, **changed))
+    assert header.fields["general.architecture"] == "llama"
+    assert header.fields["llama.block_count"] == 2
+    assert header.fields["llama.attention.head_count_kv"] == [1, 0]
+    assert header.fields["tokenizer.ggml.tokens"] is None
+    assert header.fields["tokenizer.ggml.token_type"] is None
+    assert (header.complete, header.tensor_bytes) == (True, 400)
 
 
 @pytest.mark.parametrize(

@@ -83,3 +83,32 @@ def test_it_always_stays_within_its_bounds_and_moves_gently(ceiling: int, steps:
         assert window.limit in ({before, max(1, before // 2)} if overload else {before, before + 1})
         assert move is None or move.limit == window.limit
         assert move is not None or window.limit == before
+
+
+def test_RTL_08_timeouts_halve_a_fixed_window_once_for_what_was_in_flight() -> None:  # noqa: N802 - the case's id
+    window = Window(8)
+    moves = [window.on_timeout(send, 9) for send in range(1, 9)]
+    assert moves == [None] * 7 + [Move(4, "overload_halves")]
+    assert [window.on_timeout(send, 17) for send in range(9, 16)] == [None] * 7  # not enough of them yet
+    assert window.on_timeout(16, 17) == Move(2, "overload_halves")
+    assert window.on_timeout(16, 17) is None  # sent before the cut
+
+
+def test_a_window_that_is_wide_is_halved_by_more_timeouts() -> None:
+    window = Window(100)
+    moves = [window.on_timeout(send, 101) for send in range(1, 101)]
+    assert moves.index(Move(50, "overload_halves")) == 49
+
+
+@pytest.mark.parametrize("every", [10, 3])
+def test_NET_01_a_share_of_requests_that_hang_leaves_a_fixed_window_as_it_is(every: int) -> None:  # noqa: N802 - the case's id
+    window = Window(8)
+    assert {window.on_timeout(send, send + 8) for send in range(1, 2_000, every)} == {None}
+    assert window.limit == 8
+
+
+def test_a_window_that_timeouts_have_cut_grows_again() -> None:
+    window = Window(8)
+    for send in range(1, 9):
+        window.on_timeout(send, 9)
+    assert clean(window, range(9, 13)) == [Move(5, "clean_round")]

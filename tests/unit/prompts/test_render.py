@@ -130,6 +130,29 @@ def test_fields_are_those_of_all_templates() -> None:
     assert renderer({"user": "constant"}).fields == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("prompt", "route"),
+    [
+        ({"system": "You sort.", "user": 'Title "{{ a }}": {{ b }}'}, "chat"),
+        ({"system": "You sort {{ a }}.", "user": "x"}, "chat"),
+        ({"user": "{{ a }}"}, "chat"),
+        ({"user": "{% if a %}x{% endif %}{{ b }}"}, "chat"),
+        ({"messages": [{"role": "user", "content": "Ünïcode\n{{ a }}"}]}, "chat"),
+        ({"prompt": "Q: {{ a }}"}, "completions"),
+    ],
+)
+def test_payloads_share_at_least_what_stands_before_the_first_field(prompt: dict[str, Any], route: str) -> None:
+    found = renderer(prompt, route)
+    one, two = (found.render(Piece(0, 0, {"a": letter * 3, "b": letter})) for letter in "yz")
+    common = next(at for at in range(len(one)) if one[at] != two[at])
+    assert common - 1 <= found.shared_bytes <= common
+
+
+def test_a_prompt_without_fields_is_shared_whole() -> None:
+    found = renderer({"user": "constant"})
+    assert found.shared_bytes == len(found.render(Piece(0, 0, {})))
+
+
 def test_line_ends_of_constant_and_rendered_text_are_alike() -> None:
     assert rendered({"system": "a\r\nb", "user": "{{ x }}\r\nb"}, {"x": "\r\n"}) == (
         b'[{"role":"system","content":"a\\nb"},{"role":"user","content":"\\r\\n\\nb"}]'

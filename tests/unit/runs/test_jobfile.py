@@ -244,8 +244,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"slice": {"split": {"size": "100 tokens"}}}, "slice.split"),
         ({"slice": {"truncate": "800 tokens"}}, "slice.truncate"),
         ({"slice": {"max_input": "800 tokens"}}, "slice.max_input"),
-        ({"limits": {"order": "prefix"}}, "limits.order"),
-        ({"limits": {"class": "online"}}, "limits.class"),
         ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),

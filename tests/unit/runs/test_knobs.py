@@ -9,7 +9,7 @@ import pytest
 
 from headrace.policy.tuning import AUTO_START
 from headrace.runs.jobfile import job_from_dict
-from headrace.runs.pacing import pace_of
+from headrace.runs.pacing import knobs_of, pace_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,13 @@ def test_an_endpoint_that_has_slots_is_begun_with_as_many_unless_a_number_is_wri
     }  # fmt: skip
     spec = job_from_dict(tables, Path("/")).spec
     assert pace_of(spec.endpoint[0], slots).concurrency == start
+
+
+@pytest.mark.parametrize("order", ["auto", "input", "prefix", "longest"])
+def test_the_order_of_the_job_and_what_its_prompts_share_reach_the_engine(order: str) -> None:
+    tables = {
+        "input": {"path": "in.jsonl"}, "prompt": {"user": "x"}, "model": {"name": "m"}, "output": {"path": "out.jsonl"},
+        "endpoint": {"url": "http://127.0.0.1:1/v1"}, "limits": {"order": order},
+    }  # fmt: skip
+    knobs = knobs_of(job_from_dict(tables, Path("/")).spec, "run", 1, 300)
+    assert (knobs.order, knobs.shared_bytes) == (order, 300)

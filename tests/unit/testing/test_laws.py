@@ -139,7 +139,26 @@ def test_the_prefix_cache_forgets_what_was_used_least_lately():
     cache.keep(old)
     cache.keep(new)
     assert cache.cached_tokens(new) == 16
-    assert cache.cached_tokens(old) == 0
+    assert cache.cached_tokens(old) == 144  # the block at its end has left
+    cache.keep(prefixes_of("m" * 640))
+    assert cache.cached_tokens(old) == cache.cached_tokens(new) == 0
+
+
+def test_a_prefix_that_is_found_in_the_cache_has_been_used():
+    cache = PrefixCache(blocks=20)
+    used, unused = prefixes_of("u" * 640), prefixes_of("n" * 640)
+    cache.keep(used)
+    cache.keep(unused)
+    assert cache.cached_tokens(used) == 160
+    cache.keep(prefixes_of("m" * 640))
+    assert cache.cached_tokens(used) == 160
+    assert cache.cached_tokens(unused) == 0
+
+
+def test_a_cache_without_room_holds_nothing():
+    cache = PrefixCache(blocks=0)
+    cache.keep(prefixes_of("a" * 640))
+    assert cache.cached_tokens(prefixes_of("a" * 640)) == 0
 
 
 @pytest.mark.parametrize(

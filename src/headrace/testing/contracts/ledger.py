@@ -90,6 +90,10 @@ class LedgerContract:
         """Pending units with seq > after, at most `limit`."""
         raise NotImplementedError
 
+    def pending_these(self, place: Path, seqs: list[int]) -> list[Unit]:
+        """Those of these units that are pending, in this order."""
+        raise NotImplementedError
+
     def filled(self, place: Path, units: int = 10) -> OpenLedger:
         ledger = self.open(place)
         ledger.commit(batch(items=items(units), pieces=pieces(units), units=units_of(units)))
@@ -299,6 +303,15 @@ class LedgerContract:
         assert found[2] == Unit(seq=3, hash=hash_of(3), item=3, ask=1, spent=1, age_s=4.5)
         assert [unit.seq for unit in self.pending(tmp_path, 4, 100)] == [5, 7, 8, 9]
         assert self.pending(tmp_path, 9, 100) == []
+        ledger.close()
+
+    def test_pending_units_come_back_by_number_in_the_order_asked_for(self, tmp_path: Path) -> None:
+        ledger = self.filled(tmp_path, 1200)
+        ledger.commit(batch(leases=[1, 2, 3], outcomes=[done(2), goes_on(3, ask=1, spent=1, age_s=4.5)], released=[3]))
+        assert [unit.seq for unit in self.pending_these(tmp_path, [7, 3, 2, 0, 1, 5000])] == [7, 3, 0]
+        assert self.pending_these(tmp_path, [3]) == [Unit(seq=3, hash=hash_of(3), item=3, ask=1, spent=1, age_s=4.5)]
+        assert self.pending_these(tmp_path, []) == []
+        assert [unit.seq for unit in self.pending_these(tmp_path, list(range(1199, 10, -1)))] == list(range(1199, 10, -1))
         ledger.close()
 
     # -- what values may be

@@ -9,63 +9,18 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
-from headrace.endpoints.transport import Limits, Peer, Reason, Response, Transport, TransportError
-from headrace.testing.contracts.raw_server import ANSWER, Connection, RawServer, Serve, after_request, keep_replying, unused_port
+from headrace.endpoints.transport import Limits, Peer, Reason, Transport, TransportError
+from headrace.errors import SpecError
+from headrace.testing.contracts.raw_server import ANSWER, Connection, RawServer, after_request, keep_replying, unused_port
+from headrace.testing.contracts.transport_scenes import BODY, HEADERS, TransportScenes, post
 from headrace.values import Sent
 
-HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "gzip, deflate"}
-BODY = b'{"model":"m"}'
 
-
-async def post(transport: Transport, url: str, total_s: float = 10.0, key: str | None = None) -> Response:
-    return await transport.request("POST", url, HEADERS, BODY, total_s, key)
-
-
-class TransportContract:
-    """`open` builds the transport. `aborts` says that a cancelled caller's request leaves its socket at once."""
-
-    aborts = True
-
-    def open(self, peer: Peer) -> Transport:
-        raise NotImplementedError
-
-    def run(self, scene: Callable[[Transport], Coroutine[Any, Any, None]], peer: Peer | None = None) -> None:
-        async def play() -> None:
-            transport = self.open(peer or Peer())
-            try:
-                await scene(transport)
-            finally:
-                await transport.close()
-
-        asyncio.run(play())
-
-    def failure(self, serve: Serve, *, total_s: float = 10.0, peer: Peer | None = None) -> TransportError:
-        """What a request to this server raises."""
-        found: list[TransportError] = []
-
-        async def scene(transport: Transport) -> None:
-            async with RawServer(serve) as server:
-                with pytest.raises(TransportError) as caught:
-                    await post(transport, server.url, total_s)
-                found.append(caught.value)
-
-        self.run(scene, peer)
-        return found[0]
-
-    def reply(self, serve: Serve, peer: Peer | None = None) -> Response:
-        found: list[Response] = []
-
-        async def scene(transport: Transport) -> None:
-            async with RawServer(serve) as server:
-                found.append(await post(transport, server.url))
-
-        self.run(scene, peer)
-        return found[0]
+class TransportContract(TransportScenes):
+    """What holds of servers that mean well, and of those that die. What others do is in `hostile_server`."""
 
     # What a reply is
 
@@ -374,6 +329,11 @@ class TransportContract:
         assert self.reply(keep_replying()).body == ANSWER
 
     def test_a_proxy_that_was_chosen_is_asked(self) -> None:
+        if not self.serves_proxies:
+            with pytest.raises(SpecError, match="proxy"):
+                self.open(Peer(proxy="http://127.0.0.1:1"))
+            return
+
         async def scene(_: Transport) -> None:
             async with RawServer(keep_replying()) as proxy:
                 through = self.open(Peer(proxy=f"http://127.0.0.1:{proxy.port}"))

@@ -45,6 +45,21 @@ def longest_answer(body: dict[str, Any], prompt: Prompt, options: SimOptions) ->
     return limit
 
 
+def priority_of(body: dict[str, Any], options: SimOptions) -> int | None:
+    """The priority that the request asks for; None: none. Raises RefusedError."""
+    asked = body.get("priority")
+    if asked is None:
+        return None
+    if options.priority == "unknown":
+        raise RefusedError(400, "Unrecognized request argument supplied: priority", None, "priority")
+    if options.priority == "disabled":
+        text = "Using priority is disabled for this server. Please send a new request without a priority."
+        raise RefusedError(503, text, "503")
+    if not isinstance(asked, int) or isinstance(asked, bool):
+        raise RefusedError(400, "Invalid type for 'priority': expected an integer.", "invalid_type", "priority")
+    return asked
+
+
 def logprobs_of(body: dict[str, Any], options: SimOptions, *, chat: bool) -> int:
     """How many likeliest tokens the request asks for; 0: none. Raises RefusedError."""
     name = "top_logprobs" if chat else "logprobs"

@@ -8,6 +8,8 @@ from headrace.errors import SpecError
 from headrace.testing.laws import Laws, setting
 from headrace.testing.sim.script import Rule
 
+PRIORITIES = ("ignored", "unknown", "disabled")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimOptions(Laws):
@@ -22,6 +24,9 @@ class SimOptions(Laws):
     strict_schema: bool = setting(False, "400 for schemas that are not in strict form (all required, none additional).")
     max_tokens_field: str | None = setting(None, "The only field that is taken: max_tokens or max_completion_tokens.")
     logprobs: int = setting(20, "Most likeliest tokens with log-probabilities that may be asked for; 0: a 400.")
+    priority: str = setting(
+        "ignored", "How the field priority is met: ignored, unknown (400) or disabled (503, as SGLang says it)."
+    )
     max_sockets: int = setting(0, "A connection above this number is reset. 0: no bound.")
     models_latency_ms: float = setting(0.0, "Time that GET /v1/models takes.")
     script: tuple[Rule, ...] = setting((), "A JSONL file of scripted replies.")
@@ -32,6 +37,8 @@ class SimOptions(Laws):
             raise SpecError(f"--port is {self.port}; allowed: 0 to 65535", key="port")
         if self.max_tokens_field not in (None, "max_tokens", "max_completion_tokens"):
             raise SpecError("--max-tokens-field must be max_tokens or max_completion_tokens", key="max_tokens_field")
+        if self.priority not in PRIORITIES:
+            raise SpecError(f"--priority must be {', '.join(PRIORITIES)}", key="priority")
         for name in ("context", "logprobs", "max_sockets", "models_latency_ms"):
             if not getattr(self, name) >= 0:
                 raise SpecError(f"--{name.replace('_', '-')} must be 0 or more", key=name)

@@ -14,7 +14,7 @@ from headrace.testing.laws import Allowance, Fault, PrefixCache, fault, prefixes
 from headrace.testing.load import Load, owner_of, page_of
 from headrace.testing.others import Others
 from headrace.testing.replies import Drawn, Prompt, UnansweredError, draw, likeliest
-from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, prompt_of, schema_of
+from headrace.testing.sim.asking import RefusedError, logprobs_of, longest_answer, parsed, priority_of, prompt_of, schema_of
 from headrace.testing.sim.bodies import PAGE, Plan, completion, error_body
 from headrace.testing.sim.options import SimOptions
 from headrace.testing.sim.script import Rule, Script
@@ -52,7 +52,7 @@ class Service:
         self._script = Script(options.script) if options.script else None
         self._requests = Allowance(options.requests_per_minute)
         self._tokens = Allowance(options.tokens_per_minute)
-        self._cache = PrefixCache()
+        self._cache = PrefixCache(options.cache_blocks)
         self._first: float | None = None
 
     def scaled(self, bound: int) -> int:
@@ -177,6 +177,7 @@ class Service:
             if self._obeyed(plan, rule):
                 return
         limit = longest_answer(body, prompt, options)
+        self.stats.ranked(priority_of(body, options))
         count = logprobs_of(body, options, chat=chat)
         try:
             plan.drawn = draw(options, prompt, schema_of(body, options), limit)

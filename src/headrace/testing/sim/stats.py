@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 MAX_COUNTED = 1_000_000
+MAX_PRIORITIES = 100
 
 
 class Stats:
@@ -32,6 +33,7 @@ class Stats:
         self.duplicates = 0
         self.repeats = 0
         self.prompts: dict[bytes, int] = {}
+        self.priorities: Counter[int] = Counter()
         self._keys: set[bytes] = set()
 
     def reset(self) -> None:
@@ -77,6 +79,11 @@ class Stats:
         if len(self._keys) < MAX_COUNTED:
             self._keys.add(short)
 
+    def ranked(self, priority: int | None) -> None:
+        """Count what a request asked to be served before or behind. Of many different values the first are told apart."""
+        if priority is not None and (priority in self.priorities or len(self.priorities) < MAX_PRIORITIES):
+            self.priorities[priority] += 1
+
     def document(self, *, prompts: bool = False) -> dict[str, Any]:
         """What GET /stats answers."""
         made: dict[str, Any] = {
@@ -92,6 +99,7 @@ class Stats:
             "prompts": len(self.prompts),
             "repeats": self.repeats,
             "seconds": 0.0 if self.began_at is None or self.ended_at is None else round(self.ended_at - self.began_at, 3),
+            "priorities": {str(priority): count for priority, count in sorted(self.priorities.items())},
         }
         if prompts:
             made["prompt_counts"] = {key.hex(): count for key, count in self.prompts.items()}
