@@ -20,8 +20,8 @@ ENGINE = (
     Mutation(
         "a retry goes out beyond the window",
         "headrace.engine.lane",
-        "if len(self.in_flight) >= self.window.limit or now",
-        "if len(self.in_flight) > self.window.limit or now",
+        "if in_flight >= self.window.limit or not",
+        "if in_flight > self.window.limit or not",
     ),
     Mutation(
         "a breaker never closes",

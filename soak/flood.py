@@ -14,7 +14,7 @@ from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.testing import run_virtual
 from headrace.testing.life import ContentJudge, VirtualClock, VirtualOffload
-from headrace.values import Failure, Reply, Request
+from headrace.values import Capacity, Failure, Gauges, Reply, Request
 from soak.lives import StoredIntake
 from soak.stores import Facts, OnDisk
 
@@ -41,6 +41,12 @@ class LongAnswers:
             self.early_kb = _most_kb()
         word = f"{request.unit} "
         return Reply(content=(word * (ANSWER_BYTES // len(word) + 1))[:ANSWER_BYTES], finish="stop")
+
+    async def capacity(self) -> Capacity | None:
+        return Capacity()
+
+    async def gauges(self) -> Gauges | None:
+        return None
 
     async def close(self) -> None:
         pass

@@ -63,13 +63,19 @@ class Lane:
         self._rng = rng
 
     def may_send(self, now: float) -> bool:
-        if len(self.in_flight) >= self.window.limit or now < self.pause.until or now < self.rates.ready_at:
+        if self.is_full or now < self.pause.until or now < self.rates.ready_at:
             return False
-        if self.gone is not None or not self.room.is_open:
-            return False
-        if self.share is not None and len(self.in_flight) >= self.share.limit:
+        if self.gone is not None:
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is in flight as may be: something has to come back first, or the server to say that it takes more."""
+        in_flight = len(self.in_flight)
+        if in_flight >= self.window.limit or not self.room.is_open:
+            return True
+        return self.share is not None and in_flight >= self.share.limit
 
     def is_working(self, now: float) -> bool:
         """Whether it answers at the moment, as far as is known."""
@@ -232,7 +238,7 @@ class Lane:
         """When something can be sent here by the passing of time alone; None: not by that. `due`: when the next retry is."""
         if self.may_send(now):
             return due if due is not None and due > now else None
-        if len(self.in_flight) >= self.window.limit:
+        if self.is_full:
             return None  # whatever else is due, a slot has to come back first
         change = self._next_change(now)
         if change is None or has_supply:

@@ -77,11 +77,11 @@ class Watch:
             return "rate"
         if lane.breaker.is_down:
             return "endpoint"
-        if len(lane.in_flight) >= lane.window.limit:
+        if lane.is_full:
+            window = lane.window
             is_told = lane.ceiling is not None and lane.ceiling.is_known
-            return "limit" if lane.window.limit == lane.window.ceiling and not is_told else "endpoint"
-        if not lane.room.is_open or (lane.share is not None and len(lane.in_flight) >= lane.share.limit):
-            return "endpoint"
+            is_written = len(lane.in_flight) >= window.limit == window.ceiling
+            return "limit" if is_written and not is_told else "endpoint"
         if now < lane.rates.ready_at:
             return "rate"
         return engine.feed.starved_by

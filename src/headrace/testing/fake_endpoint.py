@@ -76,7 +76,6 @@ class FakeEndpoint:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.completion_tokens = 0
-        self.cached_tokens = 0
         self.gauges_asked = 0
         self.sends_by_unit: Counter[int] = Counter()
         self.sends_by_key: Counter[str] = Counter()
@@ -185,7 +184,6 @@ class FakeEndpoint:
         self.prompt_tokens += prompt.tokens
         self.cached_tokens += cached
         self.completion_tokens += drawn.tokens
-        self.cached_tokens += cached
         usage = Usage(prompt=prompt.tokens, completion=drawn.tokens, cached=cached)
         return Reply(drawn.content, finish=drawn.finish, usage=usage, model="fake")
 
