@@ -63,7 +63,7 @@ def test_the_commands_that_read_tell_of_the_newest_run_and_exit_0(mill):
             {"after": 10, "status": 429, "body": QUOTA},
         ]
     ) as sim:
-        mill.put_job(sim.url, endpoint={"concurrency": 1}, name="job.toml")
+        mill.put_job(sim.url, endpoint={"concurrency": 1}, limits={"order": "input"})
         stopped = mill.run()
     assert stopped.code == 4
     document = mill.status()

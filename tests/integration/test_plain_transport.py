@@ -343,3 +343,18 @@ def test_nobody_listens(play) -> None:
             assert await lost(post(transport, f"http://{host}:{unused_port()}/v1")) == (Reason.REFUSED, Sent.NO)
 
     play(scene)
+
+
+@pytest.mark.parametrize("rounds", range(12))
+def test_a_caller_that_goes_while_its_connection_is_made_leaves_nothing_that_close_waits_for(play, rounds: int):
+    async def scene(transport: PlainTransport) -> None:
+        async with RawServer(keep_replying()) as server:
+            asking = asyncio.create_task(post(transport, server.url))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            await transport.close()
+            assert not any(site.pool.open for site in transport._sites.values())
+
+    play(scene)

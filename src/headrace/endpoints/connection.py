@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
             lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self._waiter: asyncio.Future[Response] | None = None
+        self._is_discarded = False  # whoever asked for it is gone before it was made
         self._unsent = False  # part of the request is still here: the server cannot have worked on it
         self._idle_since = 0.0
         self._begin(0.0)
@@ -95,6 +96,12 @@ class Connection(asyncio.Protocol):
             self._waiter = None
             self._socket.abort()
 
+    def discard(self) -> None:
+        """Whoever asked for it is gone while it was made: the event loop may tell of it still, or never."""
+        self._is_discarded = True
+        self._deadlines.forget(self)
+        self._pool.open.pop(self, None)
+
     def lose(self) -> None:
         """End it at once, as if the server had."""
         self._socket.abort()
@@ -103,6 +110,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)  # uvloop's inherits from none of asyncio's
+        if self._is_discarded:
+            self._socket.abort()
+            return
         # What is written goes out at once, and whether all of it has gone is told by pause and resume.
         self._socket.set_write_buffer_limits(0)
         self._deadlines.watch(self)

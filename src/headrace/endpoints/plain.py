@@ -18,6 +18,7 @@ from headrace.errors import SpecError
 from headrace.values import Sent
 
 _NEXT_ADDRESS_S = 0.25  # where a name has several addresses, the next is tried beside the first after so long
+_CLOSING_ROUNDS = 1000  # of the event loop; a few are enough
 _RESOLVED_S = 60.0  # how long the addresses of a name are kept
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -94,7 +95,9 @@ class PlainTransport:
         for site in self._sites.values():
             for connection in list(site.pool.open):
                 connection.lose()
-        while any(site.pool.open for site in self._sites.values()):  # noqa: ASYNC110 - the loop's own next rounds close them
+        for _ in range(_CLOSING_ROUNDS):  # the loop's own next rounds close them
+            if not any(site.pool.open for site in self._sites.values()):
+                break
             await asyncio.sleep(0)
 
     def _begin(self) -> Deadlines:
@@ -116,11 +119,11 @@ class PlainTransport:
         try:
             async with deadlines.limit(min(self._limits.connect_s, deadline - deadlines.now())):
                 opened = await site.open_socket(loop)
+                connection = Connection(site.pool, deadlines, self._limits)
                 try:
-                    _, connection = await loop.create_connection(
-                        lambda: Connection(site.pool, deadlines, self._limits), sock=opened
-                    )
+                    await loop.create_connection(lambda: connection, sock=opened)
                 except BaseException:
+                    connection.discard()
                     opened.close()
                     raise
         except (OSError, UnicodeError) as error:
