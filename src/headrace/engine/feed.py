@@ -168,12 +168,11 @@ class Feed:
         """
         ahead = self._ahead()
         ready, leasing, pool = self._ready, self._leasing, self._pool
-        room = ahead - len(ready) - len(leasing)
-        if room <= 0 or self._stopped or not self._may_lease:
+        if self._stopped or not self._may_lease:
             return
-        if room * 8 < ahead and ready and not pool.is_input:
-            return  # a few at a time: each look at the order has its price
-        if len(pool):
+        room = ahead - len(ready) - len(leasing)
+        # A few at a time, where each look at the order has its price.
+        if len(pool) and room > 0 and (room * 8 >= ahead or not ready or pool.is_input):
             before = len(leasing)
             self._lease(room)
             if len(leasing) > before:

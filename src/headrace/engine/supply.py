@@ -169,9 +169,10 @@ class Supply:
         return len(self._pool) < max(2 * self._pool.order.window, LEAST_BUFFERED // 2) and self.has_room
 
     def _may_read(self) -> bool:
+        """For the buffer, which only what follows at once can join; beyond it, to be rendered again, where there is time."""
         if len(self._committer.batch.items) > MOST_UNCOMMITTED:
             return False  # a slow disk slows the feed
-        return self.has_room or self._lasts
+        return self._lasts or (self.has_room and self._cursor == self._fresh and not self._pool.planned)
 
     @property
     def _lasts(self) -> bool:

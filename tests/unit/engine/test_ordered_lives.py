@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 
@@ -26,9 +27,11 @@ class Listener(FakeEndpoint):
     def __init__(self, laws: Laws, **more: object) -> None:
         super().__init__(laws, **more)  # type: ignore[arg-type]
         self.came: list[int] = []
+        self.times: list[float] = []
 
     async def send(self, request: Request) -> Reply | Failure:
         self.came.append(request.unit)
+        self.times.append(asyncio.get_running_loop().time())
         return await super().send(request)
 
 
@@ -205,3 +208,33 @@ def test_what_may_have_been_billed_is_known_after_a_crash_whatever_the_order() -
     endpoint = Listener(SLOW, script=by_unit({n: [lost] for n in range(0, 40, 3)}))
     lived(endpoint, grouped(8, 5), "auto", Pace(8))
     assert endpoint.requests_seen == 40 + 14
+
+
+@pytest.mark.parametrize("order", ["auto", "prefix", "longest"])
+def test_a_fast_endpoint_is_fed_as_fast_as_in_the_order_of_the_input(order: str) -> None:
+    def seconds(order: str) -> float:
+        endpoint = Listener(Laws(latency_ms=2))
+        lived(endpoint, texts, order, Pace(64))
+        return endpoint.times[-1] - endpoint.times[0]
+
+    texts = [f"{n:06d} ".ljust(200, "abcdefgh"[n % 8]) for n in range(4000)]
+    assert seconds(order) < 1.5 * seconds("input")
+
+
+class Counting(TextsIntake):
+    """Knows how many units were rendered again."""
+
+    recalled = 0
+
+    def recall(self, after: int, limit: int) -> list[Unit]:
+        units = super().recall(after, limit)
+        Counting.recalled += len(units)
+        return units
+
+
+def test_a_fast_endpoint_has_few_records_rendered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.testing.life.TextsIntake", Counting)
+    monkeypatch.setattr(Counting, "recalled", 0)
+    texts = [f"{n:06d} ".ljust(200, "abcdefgh"[n % 8]) for n in range(12_000)]
+    lived(Listener(Laws(latency_ms=2)), texts, "auto", Pace(64))
+    assert Counting.recalled < 3000
