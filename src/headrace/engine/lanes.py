@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.lane import Lane
@@ -39,16 +39,17 @@ class Lanes:
         """Whether another endpoint can take what this one cannot answer."""
         return any(other is not lane and other.gone is None for other in self.all)
 
-    def free(self, now: float, unsent: int | None) -> Lane | None:
+    def free(self, now: float, count_unsent: Callable[[], int | None]) -> Lane | None:
         """Who takes the next unit: of those that may send, the one that answers soonest; None: nobody.
 
-        `unsent`: how many units are left to send, None while the input is still read. The last of them are not given to one
-        who would still be at them when all the others have finished.
+        `count_unsent`: how many units are left to send, None while the input is still read. The last of them are not given to
+        one who would still be at them when all the others have finished.
         """
         if self._one is not None:
             return self._one if self._one.may_send(now) else None
         free = [lane for lane in self.all if lane.may_send(now)]
         free.sort(key=_seconds)
+        unsent = count_unsent() if free else None
         for lane in free:
             if unsent is None or _seconds(lane) <= self._others_need_s(lane, unsent, now):
                 return lane

@@ -149,7 +149,7 @@ class LiveEngine:
         now = self.time()
         lanes = self.lanes
         while self._ending is None:
-            lane = lanes.free(now, self.open_units - lanes.in_flight if self.feed.read_done else None)
+            lane = lanes.free(now, self._unsent)
             if lane is None:
                 return None
             work = self.feed.take(now, prefer_fresh=lane.breaker.is_down)
@@ -168,6 +168,10 @@ class LiveEngine:
             work.send = lane.on_sent(work, now)
             return work
         return None
+
+    def _unsent(self) -> int | None:
+        """How many units are left to send; None while the input is still read."""
+        return self.open_units - self.lanes.in_flight if self.feed.read_done else None
 
     async def _runner(self, work: Work | None) -> None:
         """Send one unit after the other. Where none is ready now, wait to be handed one: cheaper than a new task each time."""
