@@ -390,7 +390,7 @@ def test_a_prefix_within_another_is_forgotten_before_the_one_around_it() -> None
     assert run.takes(2) == [0, 10]
     run.answer(0)
     run.answer(10)
-    assert run.takes(4) == [11, 9, 1, None]  # of the first document the part is led anew
+    assert run.takes(4) == [11, 1, 9, None]  # of the first document the part is led anew
     run.answer(1)
     assert run.all() == [2]
 
