@@ -48,6 +48,7 @@ class Order:
         self._warm: OrderedDict[Prefix, None] = OrderedDict()  # the latest used last
         self._open: OrderedDict[Prefix, None] = OrderedDict()  # warm, and something waits; the latest used last
         self._warm_bytes = 0
+        self._alone_bytes = 0  # of prompts that were answered, as far as they share nothing: they take room in the cache too
         self._computing: dict[Prefix, None] = {}
         self._stock = 0  # units that wait under a prefix that is warm or computing
         self._taken = 0
@@ -141,6 +142,7 @@ class Order:
         elif lengths.learn(entry.size, prompt, answer):
             self._choose_end()
         node = entry.node
+        self._alone_bytes += entry.size - node.depth
         if node.parent is None:
             return
         for prefix in node.path():
@@ -229,12 +231,13 @@ class Order:
         """Work that shares nothing, or a prefix that is to be opened."""
         root = self._tree.root
         group = best_offer(root)
-        is_enough = len(self._computing) >= self.reach.most_open or (free <= 0 and self._stock >= self.window)
-        if group is not None and is_enough:
+        if group is not None:
+            is_full, is_stocked = len(self._computing) >= self.reach.most_open, self._stock >= self.window
             if root.leaves:
-                group = None
-            elif free <= 0 or self._held() >= free:
-                return None  # what waits for its leader will fill the slots
+                if is_full or (is_stocked and free <= 0):
+                    group = None
+            elif is_stocked and (is_full or free <= 0):
+                return None  # what waits for its leader will fill every slot, so that none stays empty for long
         return self._pick(root, group)
 
     def _pick(self, node: Prefix, group: Prefix | None) -> Entry | None:
@@ -302,12 +305,18 @@ class Order:
                 self._warm_bytes += len(prefix.tail)
             self._warm[prefix] = None
             self._warm.move_to_end(prefix)
+            prefix.used_at = self._alone_bytes
         for prefix in reversed(path):
             if prefix.waiting:
                 self._open[prefix] = None
                 self._open.move_to_end(prefix)
-        while len(self._warm) > len(path) and (len(self._warm) > self.reach.most_open or self._warm_bytes > MOST_WARM_BYTES):
-            self._cool(next(iter(self._warm)))
+        while len(self._warm) > len(path) and self._is_forgotten(oldest := next(iter(self._warm))):
+            self._cool(oldest)
+
+    def _is_forgotten(self, oldest: Prefix) -> bool:
+        """Whether more was used since than the server is taken to hold, counted in prefixes of this length."""
+        others = len(self._warm) + (self._alone_bytes - oldest.used_at) // oldest.depth
+        return others > self.reach.most_open or self._warm_bytes > MOST_WARM_BYTES
 
     def _warm_up(self, node: Prefix, *, presumed: bool) -> None:
         change = 0
@@ -331,10 +340,6 @@ class Order:
             self._stock -= node.waiting
         self._offer(node)
         self._tree.prune(node)
-
-    def _held(self) -> int:
-        """Units that wait for a leader."""
-        return sum(node.waiting for node in self._computing if node.parent not in self._computing)
 
     def _presume(self, now: float, free: int) -> bool:
         """Whether a prefix is taken to be cached although its leader has not answered: only where a slot stays empty."""
