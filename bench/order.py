@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 from bench.feed import Meter
 from bench.feed import cpu as cpu_of_the_rest
@@ -36,6 +37,7 @@ QUICK_GROUPS = 200
 PREFIX_TOKENS, REST_TOKENS = 1500, 50
 PREFIX_SLOTS = 64
 PREFIX_BAR = 1.05
+HELD_OUT = (101, 102, 103, 104, 105, 106)
 CPU_BAR = 10.0
 IN_FLIGHT, BUFFERED = 64, 1024
 
@@ -133,22 +135,29 @@ def prefixes(groups: int) -> list[Figure]:
     slow = Laws(
         slots=PREFIX_SLOTS, prefill_ms_per_token=1, decode_ms_per_token=20, answer=words, jitter=0.2, cache_blocks=50 * blocks
     )
-    # So fast that there is no time to look beyond the buffer of 1,024 units.
-    fast = replace(slow, prefill_ms_per_token=0.005, decode_ms_per_token=0.1)
+    small = replace(slow, cache_blocks=25 * blocks)
     fixed, tuned = Pace(PREFIX_SLOTS), Pace(6, (1, 256))
     least = least_computed(texts)
     figures = []
     for name, given, order, laws, pace in (
         ("auto", texts, "auto", slow, fixed), ("prefix", texts, "prefix", slow, fixed), ("input", texts, "input", slow, fixed),
         ("input sorted", sorted(texts), "input", slow, fixed), ("auto, input sorted", sorted(texts), "auto", slow, fixed),
-        ("auto, own window", texts, "auto", slow, tuned),
-        ("auto, look-ahead of 1,024", texts, "auto", fast, fixed), ("input, as fast", texts, "input", fast, fixed),
+        ("auto, own window", texts, "auto", slow, tuned), ("auto, a cache for 25", texts, "auto", small, fixed),
     ):  # fmt: skip
         tokens, seconds = computed(given, order, laws, pace)
         what = f"{groups:,} prefixes for {MEMBERS} units each: {name}, prompt tokens computed over the least"
-        is_judged = name == "auto" and groups >= GROUPS  # what the beginning costs weighs more in fewer
-        figure = at_most(what, tokens / least, PREFIX_BAR, "x", 3) if is_judged else shown(what, tokens / least, "x", 3)
+        figure = shown(what, tokens / least, "x", 3)
         figures.append(figure._replace(measured=f"{figure.measured} in {seconds:.3g} s"))
+    with patch("headrace.engine.pool.MOST_KEYS", 0):  # what lies beyond the buffer is not looked at
+        tokens, seconds = computed(texts, "auto", slow, fixed)
+    what = f"{groups:,} prefixes for {MEMBERS} units each: auto, never beyond 1,024 units, prompt tokens computed over the least"
+    figures.append(Figure(what, f"{tokens / least:.3f} x in {seconds:.3g} s"))
+    # The rules were made on the first shuffle; the worst of others is what a job may meet.
+    others = [grouped(groups, seed) for seed in HELD_OUT]
+    worst = max(computed(given, "auto", slow, fixed)[0] / least_computed(given) for given in others)
+    what = f"{groups:,} prefixes for {MEMBERS} units each: auto, the worst of {len(others)} other shuffles"
+    is_judged = groups >= GROUPS  # what the beginning costs weighs more in fewer
+    figures.append(at_most(what, worst, PREFIX_BAR, "x", 3) if is_judged else shown(what, worst, "x", 3))
     return figures
 
 

@@ -48,7 +48,9 @@ class Order:
         self._warm: OrderedDict[Prefix, None] = OrderedDict()  # the latest used last
         self._open: OrderedDict[Prefix, None] = OrderedDict()  # warm, and something waits; the latest used last
         self._warm_bytes = 0
+        self._alone_bytes = 0  # of prompts that were answered, as far as they share nothing: they take room in the cache too
         self._computing: dict[Prefix, None] = {}
+        self._stock = 0  # units that wait under a prefix that is warm or computing
         self._taken = 0
         self._place = -1
 
@@ -72,6 +74,10 @@ class Order:
                 self._adopt(made)
         for entry, _ in sharing:
             self._offer(entry.node)
+            change = 0
+            for node in entry.node.path():
+                change = not node.is_cold
+            self._stock += change
         self._count += len(entries) - before
         self.bytes += sum([len(unit.payload or b"") for unit in units])
 
@@ -109,15 +115,18 @@ class Order:
 
     def _on_taken(self, entry: Entry, now: float) -> None:
         entry.number = self._taken
+        change = 0
         for node in entry.node.path():
             node.waiting -= 1
             node.out += 1
+            change = node.waiting if node.is_cold else -1
             if node.is_warm:
                 if entry.expects is None:
                     entry.expects = (node.depth, Expected.PRESUMED if node.is_presumed else Expected.WARM)
             else:
                 node.leader, node.since = entry, now
                 self._computing[node] = None
+        self._stock += change
 
     def on_answer(self, seq: int, usage: Usage | None, answer: float) -> None:
         """A unit that was taken has been answered, with so many tokens."""
@@ -133,6 +142,7 @@ class Order:
         elif lengths.learn(entry.size, prompt, answer):
             self._choose_end()
         node = entry.node
+        self._alone_bytes += entry.size - node.depth
         if node.parent is None:
             return
         for prefix in node.path():
@@ -151,11 +161,15 @@ class Order:
         if entry is None:
             return
         self._tree.forget(entry)
+        change = 0
         for node in entry.node.path():
             node.out -= 1
+            change = 0
             if node.leader is entry:
                 node.leader = None
                 del self._computing[node]
+                change = -node.waiting
+        self._stock += change
         self._offer(entry.node)
         self._tree.prune(entry.node)
 
@@ -184,7 +198,7 @@ class Order:
             self._tree.forget(entry)
         for node in nodes:
             self._tree.prune(node)
-        self._count = self.bytes = 0
+        self._count = self.bytes = self._stock = 0
         return [entry.unit for entry in drained]
 
     def payloads_out(self) -> list[bytes]:
@@ -198,20 +212,32 @@ class Order:
         while opened:
             node = next(reversed(opened))
             if has_some(node):
-                urgent = self._root_first(free) if self._is_critical() else None
-                return urgent if urgent is not None else self._pick(node, best_offer(node))
+                ahead = self._root_first(free) if self._is_critical() else self._lead_ahead()
+                return ahead if ahead is not None else self._pick(node, best_offer(node))
             del opened[node]
         return self._root_first(free)
+
+    def _lead_ahead(self) -> Entry | None:
+        """The leader of another prefix while there are still followers, but not so many that they last until it has answered.
+
+        Prefixes that open one by one are few at a time. Where one waits for the last follower of all, all slots open one at once.
+        """
+        if self._stock >= self.window or len(self._computing) >= self.reach.most_open:
+            return None
+        group = best_offer(self._tree.root)
+        return self._lead(group) if group is not None else None
 
     def _root_first(self, free: int) -> Entry | None:
         """Work that shares nothing, or a prefix that is to be opened."""
         root = self._tree.root
         group = best_offer(root)
-        if group is not None and len(self._computing) >= self.reach.most_open:
+        if group is not None:
+            is_full, is_stocked = len(self._computing) >= self.reach.most_open, self._stock >= self.window
             if root.leaves:
-                group = None
-            elif free <= 0 or self._held() >= free:
-                return None  # what waits for its leader will fill the slots
+                if is_full or (is_stocked and free <= 0):
+                    group = None
+            elif is_stocked and (is_full or free <= 0):
+                return None  # what waits for its leader will fill every slot, so that none stays empty for long
         return self._pick(root, group)
 
     def _pick(self, node: Prefix, group: Prefix | None) -> Entry | None:
@@ -279,20 +305,29 @@ class Order:
                 self._warm_bytes += len(prefix.tail)
             self._warm[prefix] = None
             self._warm.move_to_end(prefix)
+            prefix.used_at = self._alone_bytes
         for prefix in reversed(path):
             if prefix.waiting:
                 self._open[prefix] = None
                 self._open.move_to_end(prefix)
-        while len(self._warm) > len(path) and (len(self._warm) > self.reach.most_open or self._warm_bytes > MOST_WARM_BYTES):
-            self._cool(next(iter(self._warm)))
+        while len(self._warm) > len(path) and self._is_forgotten(oldest := next(iter(self._warm))):
+            self._cool(oldest)
+
+    def _is_forgotten(self, oldest: Prefix) -> bool:
+        """Whether more was used since than the server is taken to hold, counted in prefixes of this length."""
+        others = len(self._warm) + (self._alone_bytes - oldest.used_at) // oldest.depth
+        return others > self.reach.most_open or self._warm_bytes > MOST_WARM_BYTES
 
     def _warm_up(self, node: Prefix, *, presumed: bool) -> None:
+        change = 0
         for prefix in node.path():
+            change = prefix.waiting if prefix.is_cold else 0
             if prefix.leader is not None:
                 prefix.leader = None
                 del self._computing[prefix]
             prefix.is_presumed = presumed and (prefix.is_presumed or not prefix.is_warm)
             prefix.is_warm, prefix.was_warm = True, False
+        self._stock += change
         self._use(node)
 
     def _cool(self, node: Prefix) -> None:
@@ -301,12 +336,10 @@ class Order:
         self._warm_bytes -= len(node.tail)
         self._open.pop(node, None)
         node.is_warm, node.is_presumed, node.was_warm = False, False, True
+        if node.parent is self._tree.root:
+            self._stock -= node.waiting
         self._offer(node)
         self._tree.prune(node)
-
-    def _held(self) -> int:
-        """Units that wait for a leader."""
-        return sum(node.waiting for node in self._computing if node.parent not in self._computing)
 
     def _presume(self, now: float, free: int) -> bool:
         """Whether a prefix is taken to be cached although its leader has not answered: only where a slot stays empty."""

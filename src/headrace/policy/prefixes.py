@@ -64,6 +64,7 @@ class Prefix:
         "parent",
         "since",
         "tail",
+        "used_at",
         "waiting",
         "was_warm",
     )
@@ -85,6 +86,7 @@ class Prefix:
         self.since = 0.0
         self.is_warm = False
         self.is_presumed = False
+        self.used_at = 0  # when it was used, as `policy.order` counts
         self.was_warm = False  # and is cold again: too many others were used since
         self.offered: tuple[int, int] | None = None  # the key under which it stands among the parent's offers
 
@@ -215,7 +217,19 @@ class Tree:
         child.parent, child.tail, child.offered = made, child.tail[length:], None
         made.height = child.height + 1
         made.children[child.tail[:BLOCK]] = child
-        for name in ("waiting", "out", "least", "most", "first", "leader", "since", "is_warm", "is_presumed", "was_warm"):
+        for name in (
+            "waiting",
+            "out",
+            "least",
+            "most",
+            "first",
+            "leader",
+            "since",
+            "is_warm",
+            "is_presumed",
+            "was_warm",
+            "used_at",
+        ):
             setattr(made, name, getattr(child, name))
         entry.node = made
         return made

@@ -21,8 +21,9 @@ class Expected(Enum):
 class Reach:
     """`most_open`: prefixes that are taken to be cached at once. `patience`: by how much longer than thought they take.
 
-    A warm prefix that comes back uncached means that too many are open; one that was given up and is still there, that
-    more may be. Units are numbered as they are taken: one change speaks for all that were taken before it.
+    A warm prefix that comes back uncached means that too many are open. One that was given up and is still there means
+    that more may be, which is tried one by one: a miss costs a prefix, a leader that was not needed little. Units are
+    numbered as they are taken: one change speaks for all that were taken before it.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class Reach:
         """What came of the unit taken as the `number`-th; `taken` have been taken by now."""
         if expected is Expected.LOST:
             if is_hit:
-                self._change(number, taken, self.most_open + self.most_open // 4 + 1)
+                self._change(number, taken, self.most_open + 1)
         elif is_hit:
             self._hits += 1
         else:

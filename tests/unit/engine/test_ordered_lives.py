@@ -118,6 +118,20 @@ def test_where_nothing_is_shared_and_lengths_are_even_the_order_stays() -> None:
     assert endpoint.came == list(range(2500))
 
 
+@pytest.mark.parametrize("members", [2, 3, 10])
+@pytest.mark.parametrize("keys", [0, 1 << 18])
+def test_slots_do_not_stay_empty_for_the_sake_of_an_order(members: int, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that holds a few prefixes only, and buys no time: all that an order can do here is to lose some."""
+    monkeypatch.setattr("headrace.engine.pool.MOST_KEYS", keys)
+    texts = grouped(1500 // members, members)
+    laws = Laws(latency_ms=2000, jitter=0.5, answer="text:yes", cache_blocks=300)
+    mean = {}
+    for order in ("input", "auto"):
+        samples = lived(FakeEndpoint(laws), texts, order, Pace(32)).ledger.samples
+        mean[order] = sum(sample.in_flight for sample in samples) / len(samples)
+    assert mean["auto"] > 0.94 * mean["input"]
+
+
 def test_a_leader_that_fails_for_good_is_followed_by_another() -> None:
     texts = [f"{'document '.ljust(2000, 'd')} question {n}" for n in range(6)]
     endpoint = Listener(SLOW, script=by_unit({0: [TOO_LONG], 1: [TOO_LONG]}))

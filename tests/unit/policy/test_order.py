@@ -324,12 +324,46 @@ def test_a_prefix_that_was_presumed_too_early_is_given_longer() -> None:
 def test_too_many_open_groups_wait_for_their_followers_where_those_fill_the_slots() -> None:
     run = Run("prefix", *[member(seq, seq % 6) for seq in range(60)])
     run.order.reach.most_open = 2
+    run.order.window = 18
     assert run.takes(3, free=8) == [0, 1, None]
     assert run.take(free=0) is None
-    assert run.take(free=18) is None
-    assert run.take(free=19) == 2  # 18 followers are too few
+    run.order.window = 19  # 18 followers are too few: a slot would stay empty
+    assert run.take(free=1) == 2
+    assert run.take(free=1) is None
     run.answer(0)
     assert run.take() == 6
+
+
+def test_another_group_opens_before_the_followers_run_out_and_not_long_before() -> None:
+    run = Run("prefix", *[member(seq, seq % 3) for seq in range(30)])
+    run.order.window = 4
+    assert run.take() == 0
+    run.answer(0)
+    assert run.takes(7) == [3, 6, 9, 12, 15, 18, 1]  # three are left, which last until it has answered
+    assert run.takes(3) == [21, 24, 27]
+    run.answer(1)
+    assert run.take() == 4
+
+
+def test_nobody_is_opened_ahead_where_enough_are_computing_or_none_is_left() -> None:
+    run = Run("prefix", *[member(seq, seq % 2) for seq in range(6)])
+    run.order.window = 9
+    assert run.takes(2) == [0, 1]
+    run.answer(0)
+    assert run.take() == 2
+    bounded = Run("prefix", *[member(seq, seq % 3) for seq in range(9)])
+    bounded.order.reach.most_open = 1
+    assert bounded.takes(2, free=1) == [0, None]
+    bounded.order.window = 9
+    bounded.answer(0)
+    assert bounded.takes(2) == [1, 3]
+
+
+def test_a_lease_ahead_opens_no_group_where_followers_are_enough() -> None:
+    run = Run("prefix", *[member(seq, seq % 3) for seq in range(30)])
+    run.order.window = 4
+    assert run.takes(2, free=0) == [0, None]
+    assert run.take(free=1) == 1
 
 
 def test_single_work_goes_before_one_group_too_many_is_opened() -> None:
@@ -341,13 +375,45 @@ def test_single_work_goes_before_one_group_too_many_is_opened() -> None:
 def test_a_prefix_that_was_not_used_for_long_is_led_anew() -> None:
     run = Run("prefix", *[member(seq, seq % 6) for seq in range(60)])
     run.order.reach.most_open = 4
-    assert run.takes(6, free=100) == [0, 1, 2, 3, 4, 5]
+    run.order.window = 100
+    assert run.takes(6) == [0, 1, 2, 3, 4, 5]
     for seq in range(6):
         run.answer(seq)
+    run.order.window = 1
     taken = run.all(free=0)
-    assert [seq % 6 for seq in taken] == [5] * 9 + [4] * 9 + [3] * 9 + [2] * 9 + [0, 1]
-    run.answer(taken[-2], usage=cached(True))  # its prefix was still there
-    assert run.order.reach.most_open == 6
+    assert [seq % 6 for seq in taken] == [5] * 9 + [4] * 9 + [3] * 9 + [2] * 9 + [0]
+    run.answer(taken[-1], usage=cached(True))  # its prefix was still there
+    assert run.order.reach.most_open == 5
+
+
+def test_a_prefix_within_another_is_forgotten_before_the_one_around_it() -> None:
+    inner = f"document {'d' * PREFIX}part ".ljust(PREFIX + 1000, "p").encode()
+    run = Run("prefix", *[unit(seq, inner + b"%d" % seq) for seq in range(3)])
+    run.order.add([unit(9, b"document " + b"d" * PREFIX + b"!" * 400), member(10, "x"), member(11, "x")])
+    run.order.reach.most_open = 2
+    run.order.window = 100
+    assert run.takes(2) == [0, 10]
+    run.answer(0)
+    run.answer(10)
+    assert run.takes(4) == [11, 1, 9, None]  # of the first document the part is led anew
+    run.answer(1)
+    assert run.all() == [2]
+
+
+def test_prompts_that_share_nothing_take_room_in_the_cache_too() -> None:
+    run = Run("prefix", *[member(seq, "x") for seq in range(4)], *[alone(seq, 9000) for seq in range(10, 30)])
+    assert run.take() == 0
+    run.order.reach.most_open = 8
+    run.answer(0)
+    assert run.takes(3) == [1, 2, 3]
+    for seq in run.takes(20):
+        assert seq is not None
+        run.answer(seq)
+    run.order.add([member(seq, "y") for seq in (40, 41)])
+    assert run.take() == 40
+    run.answer(40)
+    run.order.add([member(seq, "x") for seq in (50, 51)])
+    assert run.takes(3) == [41, 50, None]  # what the first document left there has gone
 
 
 def test_followers_that_come_back_uncached_close_groups() -> None:
@@ -489,6 +555,9 @@ def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, 
             order.add(order.drain())
         else:
             take(which - 5)
+        assert order._stock == sum(
+            node.waiting for node in order._tree.nodes()[1:] if node.parent is order._tree.root and not node.is_cold
+        )
     order.add(units[added:])
     order.finish()
     while len(order):
@@ -502,6 +571,7 @@ def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, 
     assert order.bytes == 0
     for seq in out:
         order.on_answer(seq, None, 50.0)
+    assert order._stock == 0
     assert order._warm_bytes == sum(len(node.tail) for node in order._warm)
     assert not order._computing
     assert order.payloads_out() == []

@@ -23,15 +23,15 @@ def test_a_prefix_that_was_given_up_and_is_still_cached_opens_more() -> None:
     reach.learn(Expected.LOST, 10, 12, is_hit=False)
     assert reach.most_open == MOST_OPEN
     reach.learn(Expected.LOST, 10, 12, is_hit=True)
-    assert reach.most_open == MOST_OPEN * 5 // 4 + 1
+    assert reach.most_open == MOST_OPEN + 1
 
 
 def test_it_stays_within_bounds() -> None:
     reach = Reach()
-    for n in range(1, 40):
+    for n in range(1, 600):
         reach.learn(Expected.LOST, n, n, is_hit=True)
     assert reach.most_open == MANY_OPEN
-    for n in range(40, 80):
+    for n in range(600, 640):
         reach.learn(Expected.WARM, n, n, is_hit=False)
     assert reach.most_open == FEWEST_OPEN
 
