@@ -13,7 +13,7 @@ from typing import Any
 from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event
+from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Stopping
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
@@ -50,6 +50,7 @@ class Door:
         self.name = self.identity = f"fake {number}"
         self._watched = watched
         self.inner: FakeEndpoint | None = None
+        self._process = 0
         self.in_flight = 0
         self.peak = 0
         self.is_down = False  # as the engine tells
@@ -57,16 +58,22 @@ class Door:
 
     async def send(self, request: Request) -> Reply | Failure:
         assert self.inner is not None
+        if self._watched.is_dead:
+            raise asyncio.CancelledError  # what still runs of a dead process while it is taken down sends nothing
         self._watched.on_sent(request)
+        process = self._process
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
             result = await self.inner.send(request)
             self.answered_while_down += self.is_down and isinstance(result, Reply)
+            if isinstance(result, Failure) and result.wait_s is not None:
+                self._watched.was_unwell = True  # it asks all to wait, which is not told of a run that stops
             return result
         finally:
-            self.in_flight -= 1
-            self._watched.ended_at.append(asyncio.get_running_loop().time())
+            if process == self._process:  # what a dead process left is collected while a later one lives
+                self.in_flight -= 1
+                self._watched.ended_at.append(asyncio.get_running_loop().time())
 
     async def capacity(self) -> Capacity | None:
         assert self.inner is not None
@@ -81,6 +88,7 @@ class Door:
 
     def start(self, inner: FakeEndpoint) -> None:
         self.inner = inner
+        self._process += 1
         self.in_flight = self.peak = self.answered_while_down = 0
         self.is_down = False
 
@@ -94,6 +102,7 @@ class Watched:
         self.sends: dict[int, int] = {}
         self.keys: dict[tuple[int, int], set[str]] = {}
         self.ended_at: list[float] = []
+        self.is_dead = False  # the process that asks
         self.was_unwell = False  # one was held to be down or paused, at any time: such tries are excused
         self.was_misconfigured = False  # one was given up for it: its failures are taken back, and their units begin anew
 
@@ -106,6 +115,8 @@ class Watched:
             self.was_unwell = True
         if isinstance(event, EndpointGone):
             self.was_misconfigured |= "failed alike" in event.why
+        if isinstance(event, Stopping):  # a crash may come before the ending does
+            self.was_misconfigured |= event.reason == "misconfigured"
         for door in self.doors:
             if isinstance(event, EndpointDown | EndpointBack) and event.endpoint == door.name:
                 door.is_down, door.answered_while_down = isinstance(event, EndpointDown), 0
@@ -144,7 +155,6 @@ class _Life:
         for number, end in enumerate((*self.plan.ends, *[End()] * LAST_PROCESSES)):
             well = number >= len(self.plan.ends)
             ending = self._process(number, end, well=well)
-            self.endpoint.was_misconfigured |= ending is not None and ending.reason == "misconfigured"
             if well and ending is not None and ending.reason is None:
                 break
         if ending is None or ending.reason is not None:
@@ -168,7 +178,8 @@ class _Life:
         return ending
 
     def _run(self, number: int, end: End) -> Ending | None:
-        self.dead, self.disk_failed_at = False, None
+        self.dead = self.endpoint.is_dead = False
+        self.disk_failed_at = None
         seed = self.plan.seed * 16 + number
         statements = callbacks = 0
 
@@ -229,7 +240,7 @@ class _Life:
         now = asyncio.get_running_loop().time()
         unsafe_s = JUST_ENDED_S if self.disk_failed_at is None else now - self.disk_failed_at + JUST_ENDED_S
         self.at_death = (self.endpoint.in_flight, sum(now - at <= unsafe_s for at in self.endpoint.ended_at))
-        self.dead = True
+        self.dead = self.endpoint.is_dead = True
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)  # nobody hears a dead process
         raise Crash
 
