@@ -50,7 +50,7 @@ ENGINE = (
     Mutation(
         "what a stop leaves in flight is not recorded",
         "headrace.engine.live",
-        "            self._record_cut(work, lane, started_at, loop.time() - started)\n",
+        "            self._record_unanswered(self._settler.cut(work, lane, started_at, loop.time() - started))\n",
         "",
     ),
     Mutation(

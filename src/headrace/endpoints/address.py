@@ -26,7 +26,10 @@ class Address(Struct, frozen=True):
 
 def read_address(url: str, route: str) -> Address:
     """Join the route to `endpoint.url`. Raises SpecError."""
-    parts = _split(url)
+    parts = split_address(url)
+    if parts is None:
+        wrong = 'endpoint.url must be "http://host/v1" or "https://host/v1"'
+        raise SpecError(wrong, key="endpoint.url", allowed="http(s)://host/v1")
     path = parts.path.rstrip("/")
     for suffix in ROUTES.values():
         if path.endswith(suffix):
@@ -40,13 +43,11 @@ def read_address(url: str, route: str) -> Address:
     return Address(full, shown, host, f"{netloc.lower()}{path}", unquote(userinfo) or None, parts.query, ROUTES[route])
 
 
-def _split(url: str) -> SplitResult:
-    wrong = 'endpoint.url must be "http://host/v1" or "https://host/v1"'
+def split_address(url: str) -> SplitResult | None:
+    """The parts of an http(s) address; None where it is none that can be asked."""
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or not url.isprintable() or " " in url.strip():
-        raise SpecError(wrong, key="endpoint.url", allowed="http(s)://host/v1")
-    return parts
+        return None
+    return parts if usable and url.isprintable() and " " not in url.strip() else None

@@ -6,16 +6,14 @@ import asyncio
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
 
 from headrace.engine.committer import Committer
-from headrace.engine.offload import Offload
 from headrace.engine.pool import Pool
 from headrace.engine.supply import Supply
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError
-from headrace.protocols import Batch, Intake
-from headrace.values import Failure, Intaken, Reply
+from headrace.protocols import Batch
+from headrace.values import Failure, Reply
 
 LEASED_AHEAD_S = 0.25  # where each answer may change the order, leases are taken for so long ahead
 
@@ -23,21 +21,9 @@ LEASED_AHEAD_S = 0.25  # where each answer may change the order, leases are take
 class Feed:
     """Supplies leased units in the pool's order; retries come back through it when they are due."""
 
-    def __init__(
-        self,
-        intake: Intake,
-        offload: Offload,
-        committer: Committer,
-        on_intaken: Callable[[Intaken], None],
-        pool: Pool,
-        *,
-        recorded: int,
-        read_done: bool,
-    ) -> None:
-        self._supply = Supply(
-            intake, offload, committer, on_intaken, pool, recorded=recorded, read_done=read_done
-        )  # fmt: skip
-        self._supply.pace, self._supply.on_more, self._supply.on_looked = self._pace, self._top_up, self._begin
+    def __init__(self, supply: Supply, committer: Committer, pool: Pool) -> None:
+        self._supply = supply
+        supply.pace, supply.on_more, supply.on_looked = self._pace, self._top_up, self._begin
         self._committer = committer
         self._pool = pool
         self._may_lease = pool.is_input

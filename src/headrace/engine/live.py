@@ -14,15 +14,17 @@ from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
 from headrace.engine.pool import Pool
 from headrace.engine.reasons import Reasons
+from headrace.engine.runners import Runners
 from headrace.engine.settling import Sending, Settled, Settler
 from headrace.engine.stalls import Stalls
+from headrace.engine.supply import Reading, Supply
 from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping
 from headrace.protocols import Batch
-from headrace.values import Attempt, Failure, Kind, Origin, Outcome, Reply, Request, Sent, State
+from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
 
 
 class LiveEngine:
@@ -33,15 +35,10 @@ class LiveEngine:
         self.tally = Tally()
         self.lanes = Lanes(parts.endpoints, knobs, parts.rng)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
-        self.feed = Feed(
-            parts.intake,
-            parts.offload_intake,
-            self.committer,
-            self.tally.on_intaken,
-            Pool(knobs.order, knobs.shared_bytes),
-            recorded=start.recorded,
-            read_done=start.read_done,
-        )
+        pool = Pool(knobs.order, knobs.shared_bytes)
+        reading = Reading(parts.intake, parts.offload_intake, self.tally.on_intaken)
+        supply = Supply(reading, self.committer, pool, recorded=start.recorded, read_done=start.read_done)
+        self.feed = Feed(supply, self.committer, pool)
         self.settled_before = start.recorded - start.open_units
         self._settler = Settler(knobs, parts.judge, self.lanes, parts.rng)
         self._start_ending = start.ending
@@ -55,9 +52,7 @@ class LiveEngine:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._timers: list[asyncio.TimerHandle] = []
-        self._tasks: asyncio.TaskGroup | None = None
-        self._runners: dict[asyncio.Task[None], Work] = {}
-        self._parked: list[asyncio.Future[Work | None]] = []
+        self._runners = Runners(self)
         self._fed = False
         self._input_error: HeadraceError | None = None
 
@@ -75,6 +70,11 @@ class LiveEngine:
     def is_stopping(self) -> bool:
         return self._ending is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be sent any more."""
+        return self._ending is not None or self._finished.is_set()
+
     # -- running
 
     async def run(self) -> Ending:
@@ -84,7 +84,7 @@ class LiveEngine:
         committing.add_done_callback(self._on_committer_done)
         try:
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+                self._runners.open(tasks)
                 tasks.create_task(self._supply())
                 watching = [tasks.create_task(self._watch.run())]
                 watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all if lane.asks_for_gauges]
@@ -98,7 +98,7 @@ class LiveEngine:
                 for task in watching:
                     task.cancel()
         finally:
-            self._tasks = None  # a group that has failed takes no more tasks, and must not hide its first error
+            self._runners.close()
             for timer in self._timers:
                 timer.cancel()
             self.committer.finish()
@@ -126,26 +126,14 @@ class LiveEngine:
 
     def dispatch(self) -> None:
         """Send while the endpoint takes more and there is something to send."""
-        if self._tasks is None or self._ending is not None:
+        if not self._runners.can_start or self._ending is not None:
             return
-        while True:
-            work = self._next()
-            if work is None:
-                break
-            if self._parked:
-                self._parked.pop().set_result(work)
-                continue
-            task = self._tasks.create_task(self._runner(work))
-            self._runners[task] = work
-            task.add_done_callback(self._on_runner_done)
-        self._arm()
+        while (work := self.next_work()) is not None:
+            self._runners.start(work)
+        self.arm()
 
-    def _on_runner_done(self, task: asyncio.Task[None]) -> None:
-        first = self._runners.pop(task)
-        if task.cancelled() and first.lane is not None and first.seq in first.lane.in_flight:
-            self._release_unsent(first)
-
-    def _next(self) -> Work | None:
+    def next_work(self) -> Work | None:
+        """The unit that goes next, its slot taken; None: none now."""
         now = self.time()
         lanes = self.lanes
         while self._ending is None:
@@ -173,30 +161,7 @@ class LiveEngine:
         """How many units are left to send; None while the input is still read."""
         return self.open_units - self.lanes.in_flight if self.feed.read_done else None
 
-    async def _runner(self, work: Work | None) -> None:
-        """Send one unit after the other. Where none is ready now, wait to be handed one: cheaper than a new task each time."""
-        while work is not None:
-            await self._send(work)
-            work = self._next()
-            if work is None:
-                self._arm()
-                work = await self._park()
-
-    async def _park(self) -> Work | None:
-        """Wait for the next unit; None: there will be none, or enough runners wait already."""
-        if self._ending is not None or self._finished.is_set() or len(self._parked) >= self.lanes.limit:
-            return None
-        handed: asyncio.Future[Work | None] = self._loop.create_future()
-        self._parked.append(handed)
-        try:
-            return await handed
-        except asyncio.CancelledError:
-            work = handed.result() if handed.done() and not handed.cancelled() else None
-            if work is not None:
-                self._release_unsent(work)
-            raise
-
-    def _release_unsent(self, work: Work) -> None:
+    def release_unsent(self, work: Work) -> None:
         """A slot was taken for the unit, and the runner ended before its next step: it was never sent."""
         assert work.lane is not None
         work.lane.on_back(work)
@@ -204,12 +169,8 @@ class LiveEngine:
         self.committer.added()
         self._check_end()
 
-    def _release_parked(self) -> None:
-        for handed in self._parked:
-            handed.set_result(None)
-        self._parked.clear()
-
-    async def _send(self, work: Work) -> None:
+    async def send(self, work: Work) -> None:
+        """Send a unit and settle what comes of it."""
         lane, loop = work.lane, self._loop
         assert lane is not None
         started, started_at = loop.time(), self._clock.now()
@@ -219,7 +180,7 @@ class LiveEngine:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
             lane.on_back(work)
-            self._record_cut(work, lane, started_at, loop.time() - started)
+            self._record_unanswered(self._settler.cut(work, lane, started_at, loop.time() - started))
             if self._ending is None:
                 raise
             self._check_end()
@@ -329,26 +290,12 @@ class LiveEngine:
     def _finish_unsent(self, work: Work, now: float) -> None:
         """A unit whose deadline passed while it waited for its next try."""
         self.feed.on_back(work, None)
-        outcome = self._settler.past_deadline(work, now)
-        self.committer.batch.outcomes.append(outcome)
-        self.committer.added()
-        self.tally.on_outcome(outcome)
+        self._record_unanswered(self._settler.past_deadline(work, now))
         if self._fed:
             self._check_end()
 
-    def _record_cut(self, work: Work, lane: Lane, started_at: float, seconds: float) -> None:
-        """In flight when the run was stopped at once: possibly billed, like a lease that a crash leaves open."""
-        again = self.knobs.retry_ambiguous
-        attempt = Attempt(
-            unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self.knobs.config,
-            endpoint=lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
-            origin=Origin.LOST,
-        )  # fmt: skip
-        outcome = Outcome(
-            unit=work.seq, state=State.PENDING if again else State.FAILED, attempt=attempt,
-            error=None if again else f"{Kind.AMBIGUOUS}: stopped before a reply came", ask=work.ask, spent=work.spent,
-            age_s=work.age_before_s,
-        )  # fmt: skip
+    def _record_unanswered(self, outcome: Outcome) -> None:
+        """What becomes of a unit to which no result came."""
         self.committer.batch.outcomes.append(outcome)
         self.committer.added()
         self.tally.on_outcome(outcome)
@@ -371,7 +318,7 @@ class LiveEngine:
             return
         now = self._loop.time()
         self._ending = Ending(reason, message, exit_code)
-        self._release_parked()
+        self._runners.release()
         self.committer.batch.released.extend(self.feed.stop(now + (reading_s or self.knobs.finish_reading_s)))
         self.committer.added()
         self.tell(Stopping(reason, message, self.lanes.in_flight))
@@ -380,8 +327,7 @@ class LiveEngine:
 
     def _cut(self) -> None:
         """End what is still in flight."""
-        for task in list(self._runners):
-            task.cancel()
+        self._runners.cancel()
         self.feed.stop(0.0)
         self._check_end()
 
@@ -392,8 +338,7 @@ class LiveEngine:
         """What it raised is a bug, since a failed write is none: `run` ends with it instead of waiting for commits forever."""
         if committing.cancelled() or committing.exception() is None:
             return
-        for task in list(self._runners):
-            task.cancel()
+        self._runners.cancel()
         self.feed.stop(0.0)
         self._finish()
 
@@ -422,11 +367,11 @@ class LiveEngine:
             self._alarm.cancel()
         self._watch.tell_progress()
         self._finished.set()
-        self._release_parked()
+        self._runners.release()
 
     # -- time
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """One alarm: when a retry is due, a pause ends, a probe may go, or it is time to give up."""
         if self._ending is not None:
             return

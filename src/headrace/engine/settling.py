@@ -13,7 +13,7 @@ from headrace.engine.work import Work
 from headrace.policy.backoff import backoff_s
 from headrace.policy.verdict import OVERLOAD, Action, Standing, decide
 from headrace.protocols import Judge
-from headrace.values import Answer, Attempt, Failure, Kind, Outcome, Reply, Sent, State
+from headrace.values import Answer, Attempt, Failure, Kind, Origin, Outcome, Reply, Sent, State
 
 
 class Sending(Struct, frozen=True, gc=False):
@@ -59,6 +59,20 @@ class Settler:
         return Outcome(
             unit=work.seq, state=State.FAILED, attempt=None, error=self._deadline_error(age), ask=work.ask, spent=work.spent,
             age_s=age,
+        )  # fmt: skip
+
+    def cut(self, work: Work, lane: Lane, started_at: float, seconds: float) -> Outcome:
+        """In flight when the run was stopped at once: possibly billed, like a lease that a crash leaves open."""
+        again = self._knobs.retry_ambiguous
+        attempt = Attempt(
+            unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self._knobs.config,
+            endpoint=lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
+            origin=Origin.LOST,
+        )  # fmt: skip
+        return Outcome(
+            unit=work.seq, state=State.PENDING if again else State.FAILED, attempt=attempt,
+            error=None if again else f"{Kind.AMBIGUOUS}: stopped before a reply came", ask=work.ask, spent=work.spent,
+            age_s=work.age_before_s,
         )  # fmt: skip
 
     def _done(self, work: Work, answer: Answer, reply: Reply, sending: Sending) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from headrace.engine.committer import Committer
 from headrace.engine.offload import Offload
@@ -26,6 +27,14 @@ READ_AHEAD_S = 2.0  # read beyond the buffer only where it lasts so long: readin
 FIRST_LOOK_S = 0.5  # so long the first unit waits at most until there is something to order
 
 
+class Reading(NamedTuple):
+    """Who reads, where that runs, and who is told of what was read."""
+
+    intake: Intake
+    offload: Offload
+    on_intaken: Callable[[Intaken], None]
+
+
 class Supply:
     """Fills the pool. `on_more` is called when units have come, `on_looked` when the first may go.
 
@@ -34,10 +43,8 @@ class Supply:
 
     def __init__(
         self,
-        intake: Intake,
-        offload: Offload,
+        reading: Reading,
         committer: Committer,
-        on_intaken: Callable[[Intaken], None],
         pool: Pool,
         *,
         recorded: int,
@@ -49,10 +56,8 @@ class Supply:
         self.pace: Callable[[], float] = float
         self.on_more: Callable[[], None] = _nobody
         self.on_looked: Callable[[], None] = _nobody
-        self._intake = intake
-        self._offload = offload
+        self._intake, self._offload, self._on_intaken = reading
         self._committer = committer
-        self._on_intaken = on_intaken
         self._pool = pool
         self._cursor = 0
         self._fresh = recorded  # the number of the next unit that reading makes

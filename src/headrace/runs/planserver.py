@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 from msgspec.structs import replace
 
+from headrace.endpoints.address import split_address
 from headrace.endpoints.envelopes import parse, read_error
 from headrace.endpoints.proxies import proxy_for
 from headrace.endpoints.redact import Redactor
@@ -64,12 +65,8 @@ def shown_address(url: str) -> str:
 def _base(url: str) -> str:
     """The server's root: what stands before /v1."""
     allowed = "http://host:port or https://host/v1"
-    try:
-        parts = urlsplit(url.strip())
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not url.isprintable() or " " in url.strip():
+    parts = split_address(url)
+    if parts is None:
         raise SpecError(f"--model: an address is {allowed}", key="--model", allowed=allowed)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise SpecError(
