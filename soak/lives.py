@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
@@ -22,6 +22,8 @@ from headrace.testing.virtual_loop import places_of
 from headrace.values import Capacity, Failure, Gauges, Kind, Origin, Reply, Request, Sent, State
 from soak.plans import End, Plan, draw
 from soak.stores import Facts, InMemory, OnDisk, Store
+
+T = TypeVar("T")
 
 MEMORY = Path("/dev/shm")
 LAST_PROCESSES = 4
@@ -51,6 +53,7 @@ class Door:
         self._watched = watched
         self.inner: FakeEndpoint | None = None
         self._process = 0
+        self._pages = 0
         self.in_flight = 0
         self.peak = 0
         self.is_down = False  # as the engine tells
@@ -76,12 +79,17 @@ class Door:
                 self._watched.ended_at.append(asyncio.get_running_loop().time())
 
     async def capacity(self) -> Capacity | None:
-        assert self.inner is not None
-        return await self.inner.capacity()
+        return await self._told(lambda inner: inner.capacity())
 
     async def gauges(self) -> Gauges | None:
+        return await self._told(lambda inner: inner.gauges())
+
+    async def _told(self, page: Callable[[FakeEndpoint], Awaitable[T]]) -> T | None:
+        """A page takes its time, and one in seven does not come."""
         assert self.inner is not None
-        return await self.inner.gauges()
+        self._pages += 1
+        await asyncio.sleep(0.003)
+        return await page(self.inner) if self._pages % 7 else None
 
     async def close(self) -> None:
         pass

@@ -116,7 +116,7 @@ def _pace(rng: random.Random, length: int) -> Pace:
     """The limits leave a few seconds enough to do for texts of about this length."""
     return Pace(
         rng.choice([1, 2, 8, 32]), rng.choice([None, (1, 64)]), rng.choice([None, None, None, 600.0]),
-        rng.choice([None, None, None, 6000.0 * max(1, length // 10)]),
+        rng.choice([None, None, None, 6000.0 * max(1, length // 10)]), background=rng.random() < 0.1,
     )  # fmt: skip
 
 
@@ -127,6 +127,11 @@ def _laws(rng: random.Random, seed: int) -> Laws:
         "fail_once_rate": rng.choice([0.0, 0.1]), "max_in_flight": rng.choice([0, 0, 4]),
         "requests_per_minute": rng.choice([0.0, 0.0, 600.0]), "retry_after_s": rng.choice([None, 0.5, 2.0]),
     }  # fmt: skip
+    if rng.random() < 0.3:  # it tells of itself
+        chance |= {
+            "style": rng.choice(["vllm", "sglang", "llama.cpp"]), "kv_tokens": rng.choice([0, 2_000]),
+            "background": rng.choice([(), ((0.0, 2),), ((0.0, 1), (1.0, 6), (3.0, 0))]),
+        }  # fmt: skip
     return Laws(latency_ms=rng.choice([1, 20, 300]), jitter=0.5, slots=rng.choice([0, 0, 4]), seed=seed, **chance)
 
 
