@@ -230,7 +230,7 @@ def shown(amount: float, name: str) -> str:
 
 def money(amount: float) -> str:
     """USD for people: cents where there are many, and never 0.00 for what is more than nothing."""
-    if amount >= 100 or amount == 0:
+    if amount >= 1 or amount == 0:
         return f"{amount:,.2f}"
     if amount >= 0.01:
         return f"{amount:.4f}"
