@@ -145,6 +145,7 @@ def test_a_budget_goes_on_where_an_earlier_process_stopped() -> None:
     assert not one.takes(0)
     assert one.refusal == (
         "max_total_tokens",
+        0,
         "limits.max_total_tokens = 1,000 tokens: 950 tokens spent, and the next request may take 100 tokens; raise the limit to go on",
     )
 
@@ -174,7 +175,7 @@ def test_nobody_need_listen() -> None:
 def test_a_refusal_says_the_limit_what_is_spent_and_what_is_wanted(caps: Caps, words: str) -> None:
     budget, one = purse(caps, Spent(20.0, 20.0, 1.0, 7), most=Most(0, 0))
     assert not one.takes(101)
-    assert one.refusal[1] == words + "; raise the limit to go on"
+    assert one.refusal[2] == words + "; raise the limit to go on"
     assert budget.in_flight == 0
 
 
