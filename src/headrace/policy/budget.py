@@ -234,7 +234,9 @@ def money(amount: float) -> str:
         return f"{amount:,.2f}"
     if amount >= 0.01:
         return f"{amount:.4f}"
-    return f"{amount:.{min(12, 2 - math.floor(math.log10(amount)))}f}"
+    if amount < 1e-10:
+        return f"{amount:.2g}"
+    return f"{amount:.{2 - math.floor(math.log10(amount))}f}"
 
 
 def _nobody(_text: str) -> None:

@@ -222,7 +222,8 @@ def test_what_is_spent_and_in_flight_never_exceeds_a_limit(limit: int, steps: li
         (0.0412, "0.0412"),
         (0.00182325, "0.00182"),
         (1.5e-07, "0.000000150"),
-        (1e-30, "0.000000000000"),
+        (1e-10, "0.000000000100"),
+        (1e-30, "1e-30"),
     ],
 )
 def test_money_is_never_nothing_where_it_is_something(amount: float, words: str) -> None:
