@@ -125,7 +125,8 @@ def _in_table(table: Mapping[str, Any], spec: JobSpec, endpoint: EndpointSpec) -
 def _believed(prices: Prices, where: str) -> Found:
     """The prices of a list, unless they cannot be USD per token."""
     if any((price or 0.0) * MILLION > DEAREST for price in (prices.input, prices.output)):
-        return Found(Prices(), f"{where} has {max(prices.input or 0.0, prices.output or 0.0):g} USD for one token, as if it meant a million")
+        most = max(prices.input or 0.0, prices.output or 0.0)
+        return Found(Prices(), f"{where} has {most:g} USD for one token, as if it meant a million")
     return Found(prices, None if prices.known else f"{where} has no price for it")
 
 
