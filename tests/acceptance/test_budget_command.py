@@ -52,7 +52,9 @@ def test_a_kill_forgets_nothing_of_what_was_reserved(mill, until):
     assert told.document["requests"]["possibly_sent"] > 0
     assert not cost["known"]
     assert cost["spent"] <= bill <= LIMIT
-    assert bill <= cost["at_most"]  # which may be more than the limit: what was leased counts whole, though not all of it had left
+    assert (
+        bill <= cost["at_most"]
+    )  # which may be more than the limit: what was leased counts whole, though not all of it had left
     assert (told.code, told.document["reason"]) == (5, "max_cost")
     assert (raised.code, raised.document["items"]["done"]) == (0, 400)
 

@@ -14,6 +14,7 @@ from headrace.testing.sim import Rule
 
 URL = "http://127.0.0.1:9/v1"
 PRICES = {"input_per_million": 1.0, "output_per_million": 4.0, "cached_input_per_million": 0.25}
+NO_PRICES = dict.fromkeys(PRICES)
 BILLED = "1,4,0.25"  # the same, as the server is told them
 ANSWER = 16  # tokens of an answer at most
 CAPS = {"max_cost": 0.012, "max_total_tokens": 6_000, "max_requests": 70}
@@ -121,7 +122,9 @@ def test_answers_taken_over_cost_nothing(mill):
     mill.rehearse(prices=BILLED)
     overrides = ["endpoint.identity='same'"]
     mill.rehearse(prices=BILLED, overrides=overrides, options=RunOptions(new=True))
-    taken = mill.rehearse(prices=BILLED, overrides=[*overrides, "limits.max_cost=0.0001"], options=RunOptions(new=True, reuse="last"))
+    taken = mill.rehearse(
+        prices=BILLED, overrides=[*overrides, "limits.max_cost=0.0001"], options=RunOptions(new=True, reuse="last")
+    )
     assert (taken.result.exit_code, taken.seen["requests"]) == (0, 0)
     assert taken.result.status["cost"] == {
         "spent": 0.0, "currency": "USD", "known": True, "useful": 0.0, "wasted": 0.0, "at_most": 0.0,
@@ -129,7 +132,7 @@ def test_answers_taken_over_cost_nothing(mill):
 
 
 def test_without_prices_the_cost_is_unknown_and_never_nothing(mill):
-    put(mill, {}, count=3, prices={key: None for key in PRICES})
+    put(mill, {}, count=3, prices=NO_PRICES)
     mill.write("job.toml", (mill.folder / "job.toml").read_text().replace("[prices]\n", ""))
     done = mill.rehearse(prices=BILLED)
     cost = done.result.status["cost"]
@@ -138,15 +141,17 @@ def test_without_prices_the_cost_is_unknown_and_never_nothing(mill):
 
 
 def test_a_servers_own_list_is_asked_for_once(mill):
-    put(mill, {"max_cost": 1.0}, count=5, prices={**{key: None for key in PRICES}, "file": "endpoint"})
+    put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "endpoint"})
     done = mill.rehearse(prices=BILLED, model="m")
     assert done.result.exit_code == 0
     assert done.result.status["cost"]["spent"] == pytest.approx(done.seen["bill"])
 
 
 def test_max_cost_with_a_model_that_the_servers_list_has_not_is_refused(mill):
-    put(mill, {"max_cost": 1.0}, count=5, prices={**{key: None for key in PRICES}, "file": "endpoint"}, model={"name": "gpt-40"})
-    with pytest.raises(SpecError, match=r"max_cost: the price of 'gpt-40' is not known: .*not in the endpoint's list .near: gpt-4o"):
+    put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "endpoint"}, model={"name": "gpt-40"})
+    with pytest.raises(
+        SpecError, match=r"max_cost: the price of 'gpt-40' is not known: .*not in the endpoint's list .near: gpt-4o"
+    ):
         mill.rehearse(prices=BILLED, model="gpt-4o")
     with pytest.raises(SpecError, match="the endpoint's list has no price for it"):
         mill.rehearse(model="gpt-40")
@@ -154,7 +159,7 @@ def test_max_cost_with_a_model_that_the_servers_list_has_not_is_refused(mill):
 
 
 def test_a_file_in_the_public_layout_prices_a_run(mill):
-    put(mill, {"max_cost": 1.0}, count=5, prices={**{key: None for key in PRICES}, "file": "list.json"})
+    put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "list.json"})
     mill.write("list.json", json.dumps({"m": {"input_cost_per_token": 1e-6, "output_cost_per_token": 4e-6}}))
     done = mill.rehearse(prices="1,4")
     assert done.result.status["cost"]["spent"] == pytest.approx(done.seen["bill"])
@@ -173,4 +178,6 @@ def test_each_answer_costs_what_it_did_when_it_came(mill):
 def test_a_price_for_one_token_in_a_millions_place_is_said(mill):
     put(mill, {}, count=1, prices={**PRICES, "input_per_million": 1.5e-7})
     said = [event.message for event in mill.rehearse().events if isinstance(event, Warned)]
-    assert said == ["prices.input_per_million = 1.5e-07 is the price of a million tokens; 0.15 is what it would be for one token's."]
+    assert said == [
+        "prices.input_per_million = 1.5e-07 is the price of a million tokens; 0.15 is what it would be for one token's."
+    ]
