@@ -64,8 +64,6 @@ def test_a_limit_in_money_without_a_price_is_refused_before_anything_is_sent(mil
     mill.put_job("http://127.0.0.1:9/v1", limits={"max_cost": 1.0})
     told = mill.command("run", "job.toml")
     assert told.code == 2
-    assert told.err.splitlines() == [
-        "headrace: limits.max_cost: the price of 'm' is not known: the job has no [prices]; write prices.input_per_million and "
-        "prices.output_per_million"
-    ]
+    (line,) = told.err.splitlines()
+    assert line.startswith("headrace: limits.max_cost: the price of 'm' is not known: the job has no [prices]; write ")
     assert not mill.runs
