@@ -142,8 +142,9 @@ class Budget:
         """One line for a run that ends because what it would send next breaks a limit."""
         place, limit, _ = next(entry for entry in self._limits if entry[2] == name)
         wanted = "the next request is one more" if place == 2 else f"the next request may take {shown(amounts[place], name)}"
+        whole = f" ({self.unknown:,} of unknown use counted whole)" if self.unknown and place != 2 else ""
         return (
-            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} spent, and {wanted}; "
+            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} spent{whole}, and {wanted}; "
             "raise the limit to go on"
         )
 

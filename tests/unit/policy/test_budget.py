@@ -179,6 +179,15 @@ def test_a_refusal_says_the_limit_what_is_spent_and_what_is_wanted(caps: Caps, w
     assert budget.in_flight == 0
 
 
+def test_a_refusal_says_what_is_counted_whole() -> None:
+    _, one = purse(Caps(tokens=100, requests=9), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
+    assert not one.takes(101)
+    assert "90 tokens spent (3 of unknown use counted whole), and the next" in one.refusal[2]
+    _, one = purse(Caps(requests=8), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
+    assert not one.takes(101)
+    assert "8 requests spent, and the next" in one.refusal[2]
+
+
 def test_caps_are_true_where_anything_is_limited() -> None:
     assert not Caps()
     assert Caps(cost=1.0)
