@@ -146,7 +146,8 @@ def test_a_budget_goes_on_where_an_earlier_process_stopped() -> None:
     assert one.refusal == (
         "max_total_tokens",
         0,
-        "limits.max_total_tokens = 1,000 tokens: 950 tokens spent, and the next request may take 100 tokens; raise the limit to go on",
+        "limits.max_total_tokens = 1,000 tokens: 950 tokens spent (1 of unknown use counted whole), and the next request "
+        "may take 100 tokens; raise the limit to go on",
     )
 
 
