@@ -76,7 +76,7 @@ def test_real_tokenizers_lie_within_the_span(text: str, counts: tuple[int, ...])
     found = span(text)
 
     assert found.low <= 1.1 * min(counts)
-    assert found.high >= 0.8 * max(counts)  # German by an English vocabulary is the farthest
+    assert found.high >= 0.75 * max(counts)  # German by an English vocabulary is the farthest
 
 
 def test_over_scripts_the_usual_tokenizers_are_met() -> None:
