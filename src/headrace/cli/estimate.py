@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from headrace.runs.job import Job
     from headrace.runs.pipeline import RunOptions
 
+TokenizerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", metavar="PATH|NAME",
+        help="Count exactly: a tokenizer.json or its folder, a .gguf, or cl100k_base, o200k_base, o200k_harmony or qwen3.5.",
+    ),
+]  # fmt: skip
 _WIDTH = 100
 _MESSAGE = 80
 _EXAMPLE = 40
@@ -26,19 +33,22 @@ _EXAMPLE = 40
 def estimate(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
     overrides: Overrides = None,
+    tokenizer: TokenizerOption = None,
     json: Json = False,
 ) -> None:
     """Say what a job would send, take and cost: reads the input, asks nobody and writes nothing."""
     from headrace.runs.jobfile import load_job  # noqa: PLC0415 (help and completion do not pay for it)
 
-    rehearse(load_job(job, overrides or ()), None, json=json)
+    rehearse(load_job(job, overrides or ()), None, tokenizer=tokenizer, json=json)
 
 
-def rehearse(job: Job, options: RunOptions | None, *, json: bool) -> None:
+def rehearse(job: Job, options: RunOptions | None, *, tokenizer: str | None = None, json: bool) -> None:
     """Estimate, and print."""
     from headrace.runs.estimate import document, estimate  # noqa: PLC0415 (as above)
+    from headrace.runs.exact import counter_of  # noqa: PLC0415 (as above)
 
-    found = estimate(job, options)
+    with counter_of(tokenizer) as counter:
+        found = estimate(job, options, counter)
     if json:
         print_json(document(found))
     else:

@@ -13,7 +13,7 @@ from headrace.policy.tokens import Span
 
 SURE = 1.96  # standard errors: 95 of 100
 DRIFT = 0.015  # what is still to come is never quite like what came first
-_FAR = 4.0  # times the usual distance: so far off a count says something else (a cut prompt, another template)
+_FAR = 8.0  # times the usual distance: so far off a count says something else (a cut prompt, another template)
 _ROUNDS = 8
 _FEW = 3  # answers through which no line is drawn
 _SLOPES = (0.25, 4.0)  # beyond these it is no tokenizer but chance

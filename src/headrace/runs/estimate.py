@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from headrace.errors import OutputError, SpecError
+from headrace.ledger.connection import without_trace
 from headrace.policy import tokens
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
@@ -79,7 +80,11 @@ def estimate(job: Job, options: RunOptions | None = None, counter: TokenCounter 
     """Look at a job and its input. Raises SpecError and InputError as a run would before it sends; what would only refuse the run
     itself (an unfinished other run, a foreign output) is a note.
     """
-    options = options or RunOptions()
+    with without_trace():
+        return _estimate(job, options or RunOptions(), counter)
+
+
+def _estimate(job: Job, options: RunOptions, counter: TokenCounter | None) -> Estimate:
     root = runs_folder(job.base, options.run_dir)
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
     try:

@@ -13,10 +13,11 @@ from msgspec import Struct
 class PromptTexts(Struct, frozen=True):
     """One request's texts in their order.
 
-    `messages`: how many there are, 0 for a bare prompt; `others`: parts that are no text.
+    `messages`: how many there are, 0 for a bare prompt; `others`: parts that are no text; `value`: the payload itself, decoded.
     """
 
     texts: list[str]
+    value: Any
     messages: int = 0
     others: int = 0
 
@@ -33,7 +34,7 @@ def prompt_texts(payloads: Sequence[bytes]) -> Iterator[PromptTexts]:
 
 def _texts(value: Any) -> PromptTexts:
     if isinstance(value, str):
-        return PromptTexts([value])
+        return PromptTexts([value], value)
     texts: list[str] = []
     others = 0
     for message in value:
@@ -47,4 +48,4 @@ def _texts(value: Any) -> PromptTexts:
                 texts.append(text)
             else:
                 others += 1
-    return PromptTexts(texts, len(value), others)
+    return PromptTexts(texts, value, len(value), others)
