@@ -130,7 +130,7 @@ def _laws(rng: random.Random, seed: int) -> Laws:
     if rng.random() < 0.3:  # it tells of itself
         chance |= {
             "style": rng.choice(["vllm", "sglang", "llama.cpp"]), "kv_tokens": rng.choice([0, 2_000]),
-            "background": rng.choice([(), ((0.0, 2),), ((0.0, 1), (1.0, 6), (3.0, 0))]),
+            "background": rng.choice([(), ((0.0, 2), (8.0, 0)), ((0.0, 1), (1.0, 6), (3.0, 0))]),
         }  # fmt: skip
     return Laws(latency_ms=rng.choice([1, 20, 300]), jitter=0.5, slots=rng.choice([0, 0, 4]), seed=seed, **chance)
 

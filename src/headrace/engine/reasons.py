@@ -66,6 +66,14 @@ class Reasons:
             if lane.wrong.on_input_read(self._asked):
                 self._misconfigured(lane, "see `headrace failures`")
 
+    def on_budget(self) -> None:
+        """Nothing is in flight, and nobody may send: stop where the budget is what the next unit lacks with all who answer."""
+        engine = self._engine
+        closed = [lane.purse for lane in engine.lanes.left if lane.purse is not None and lane.purse.is_closed]
+        others = [lane for lane in engine.lanes.left if lane.purse not in closed and not lane.breaker.is_down]
+        if closed and not others:
+            engine.stop(*closed[0].refusal, 5)
+
     def on_time(self, now: float) -> None:
         """Give up when each endpoint that is left has refused connections or been down for too long."""
         found = [self._given_up(lane, now) for lane in self._engine.lanes.left]
