@@ -11,10 +11,12 @@ import typer
 from headrace.cli.parameters import Json, Overrides
 from headrace.cli.printing import columns, print_json, print_lines, print_tables
 from headrace.observe.text import printable
+from headrace.policy.budget import money
 
 if TYPE_CHECKING:
     from headrace.runs.estimate import Estimate
     from headrace.runs.expectation import Between
+    from headrace.runs.expense import Cost
     from headrace.runs.job import Job
     from headrace.runs.pipeline import RunOptions
 
@@ -87,7 +89,7 @@ def _rows(found: Estimate) -> list[tuple[str, str]]:
         ("prompts", f"{_between(prompt.low, prompt.expected, prompt.high)} tokens, by {found.prompt_known_by}"),
         ("longest", f"{found.longest:,.0f} tokens"),
         ("answers", _answers(found)),
-        ("cost", "unknown"),
+        ("cost", _cost(found.cost)),
         ("time", _time(found.seconds, found.seconds_known_by)),
     ]
     return rows + _cache(found)
@@ -105,6 +107,14 @@ def _answers(found: Estimate) -> str:
     if answers.high is None and answers.expected is None:
         return "unknown: model.max_tokens is not set, and no run of this job has answers"
     return f"{_between(answers.low, answers.expected, answers.high)} tokens, by {found.answers_known_by}"
+
+
+def _cost(cost: Cost) -> str:
+    if cost.low is None:
+        return f"unknown: {printable(cost.why or '')}"
+    if cost.high is None:
+        return f"{money(cost.low)} USD or more: {printable(cost.why or '')}"
+    return f"{money(cost.low)} to {money(cost.high)} USD"
 
 
 def _time(seconds: Between, known_by: str) -> str:

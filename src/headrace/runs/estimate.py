@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from headrace.errors import OutputError, SpecError
 from headrace.ledger.connection import without_trace
-from headrace.policy import tokens
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
 from headrace.runs import outputs
 from headrace.runs.expectation import Between, Load, completions_of, prompts_uncalibrated, seconds_of
+from headrace.runs.expense import Cost, Sent, cost_of
 from headrace.runs.identities import identities_of
-from headrace.runs.intake import InputIntake, Making, Reading
 from headrace.runs.job import Job
 from headrace.runs.lessons import Lessons, learn
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
 from headrace.runs.pipeline import RunOptions
-from headrace.runs.prompttexts import PromptTexts, prompt_texts
 from headrace.runs.registry import RunFolder, runs_folder
-from headrace.runs.rehearsal import Group, Hashes, Rejects, Rest, rehearsal_stores, rest_of
-from headrace.runs.reuse import Reuse
-from headrace.runs.savings import Beginnings, Savings, trailing_tokens
+from headrace.runs.rehearsal import Group, Rehearsal, TokenCounter, rest_of
+from headrace.runs.savings import Savings, trailing_tokens
 from headrace.runs.stores import named_run, open_reuse
 from headrace.sources.open import OpenedSource, open_source
-from headrace.values import Unit
-
-_AT_ONCE = 1000  # records
-
-
-class TokenCounter(Protocol):
-    """Counts a request's tokens exactly. `name` says by what; `has_template`: the chat template's are among them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def has_template(self) -> bool: ...
-
-    def count(self, requests: Sequence[PromptTexts]) -> list[float]: ...
 
 
 class Estimate(Struct, frozen=True):
@@ -65,6 +46,7 @@ class Estimate(Struct, frozen=True):
     prompt_known_by: str
     answers: Between
     answers_known_by: str
+    cost: Cost
     seconds: Between
     seconds_known_by: str
     longest: float
@@ -99,7 +81,7 @@ def _estimate(job: Job, options: RunOptions, counter: TokenCounter | None) -> Es
         answerers = {identity: number for number, identity in enumerate(identities) if identity is not None}
         reuse = open_reuse(options.reuse, job, choice.folder or RunFolder(root / "none"), 1, answerers)
         try:
-            seen = _Seen(making, rest_of(choice), counter)
+            seen = Rehearsal(making, rest_of(choice), counter)
             seen.read(source, reuse)
         finally:
             if reuse is not None:
@@ -108,7 +90,7 @@ def _estimate(job: Job, options: RunOptions, counter: TokenCounter | None) -> Es
             seen.add(content_free_payloads(making.renderer))
     finally:
         source.close()
-    lessons = learn(job, job_candidates(job, root), identities, seen.counted)
+    lessons = learn(job, job_candidates(job, root), identities, None if seen.is_exact else seen.counted)
     return _concluded(job, choice, seen, lessons, notes)
 
 
@@ -126,7 +108,10 @@ def document(found: Estimate) -> dict[str, Any]:
             "known_by": found.prompt_known_by,
         },
         "completion_tokens": {**_whole(found.answers), "known_by": found.answers_known_by},
-        "cost": {"low": None, "high": None, "known": False, "currency": "USD"},
+        "cost": {
+            "low": _cents(found.cost.low), "high": _cents(found.cost.high), "known": found.cost.known, "currency": "USD",
+            "why": found.cost.why,
+        },
         "seconds": {"low": _tenths(found.seconds.low), "high": _tenths(found.seconds.high), "known_by": found.seconds_known_by},
         "rejects": [
             {"kind": group.kind, "count": group.count, "example": group.example, "message": group.message}
@@ -149,6 +134,10 @@ def _whole(figures: Between) -> dict[str, int | None]:
     return {name: None if (value := getattr(figures, name)) is None else round(value) for name in ("low", "expected", "high")}
 
 
+def _cents(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 6)
+
+
 def _tenths(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 1)
 
@@ -166,88 +155,14 @@ def _choice(job: Job, root: Path, source: OpenedSource, options: RunOptions) -> 
         return Choice(Way.NEW), [*notes, f"headrace run would be refused: {error}"]
 
 
-class _Seen:
-    """What reading the input has shown so far."""
-
-    def __init__(self, making: Making, rest: Rest, counter: TokenCounter | None) -> None:
-        self.making = making
-        self.counter = counter
-        self.items = self.pieces = self.units = self.rejected = self.excluded = 0
-        self.requests = self.settled = self.reused = self.messages = self.others = self.bytes = 0
-        self.rejects = Rejects()
-        self.beginnings = Beginnings(making.renderer.shared_bytes)
-        self._rest = rest
-        self._profile = tokens.profile(b"")
-        self._exact = 0.0
-        self._longest = b""
-
-    def read(self, source: OpenedSource, reuse: Reuse | None) -> None:
-        """Read the whole input. Raises InputError, as a run would."""
-        hashes = Hashes()
-        stores = rehearsal_stores(source, hashes)
-        intake = InputIntake(self.making, stores, reading=Reading(), next_unit=0, reuse=reuse)
-        try:
-            done = False
-            while not done:
-                taken = intake.take(_AT_ONCE)
-                done = taken.done
-                hashes.add(taken.units)
-                self.items += len(taken.items)
-                self.pieces += len(taken.pieces)
-                self.units += len(taken.units)
-                self.rejected += taken.rejected
-                self.excluded = taken.meta["reading"]["excluded"]
-                if taken.rejected:
-                    self.rejects.add(taken.items)
-                self._pass_on(taken.units, {outcome.unit for outcome in taken.outcomes})
-        finally:
-            stores.index.close()
-
-    def _pass_on(self, units: list[Unit], lent: set[int]) -> None:
-        """Count those that are to be sent."""
-        rest = self._rest.of(units)
-        self.settled += len(units) - len(rest)
-        payloads = [unit.payload for unit in rest if unit.payload is not None and unit.seq not in lent]
-        self.reused += len(rest) - len(payloads)
-        self.add(payloads)
-
-    def add(self, payloads: Sequence[bytes]) -> None:
-        if not payloads:
-            return
-        self.requests += len(payloads)
-        self.bytes += sum(map(len, payloads))
-        self.beginnings.add(payloads)
-        self._longest = max(self._longest, max(payloads, key=len), key=len)
-        found = list(prompt_texts(payloads))
-        self.messages = found[0].messages
-        self.others += sum([one.others for one in found])
-        if self.counter is not None:
-            self._exact += sum(self.counter.count(found))
-        else:
-            self._profile += tokens.profile(tokens.joined(text for one in found for text in one.texts))
-
-    def counted(self, requests: Sequence[PromptTexts]) -> list[float]:
-        """The figure of each request that `total` adds up."""
-        if self.counter is not None:
-            return self.counter.count(requests)
-        return [sum(map(tokens.estimate, one.texts)) for one in requests]
-
-    def total(self) -> Span:
-        """The prompts' tokens as far as their texts say."""
-        return Span(self._exact, self._exact, self._exact) if self.counter is not None else tokens.weigh(self._profile)
-
-    def longest(self) -> list[PromptTexts]:
-        return list(prompt_texts([self._longest])) if self._longest else []
-
-
-def _concluded(job: Job, choice: Choice, seen: _Seen, lessons: Lessons, notes: list[str]) -> Estimate:
+def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, notes: list[str]) -> Estimate:
     load = Load(seen.requests, seen.messages)
     prompt, known_by = _prompts(seen, load, lessons)
     answers = completions_of(job.spec, lessons.answers, load)
     per_byte = prompt.expected / seen.bytes if seen.bytes else 0.0
-    longest = seen.longest()
-    scaled = lessons.prompt.scale if lessons.prompt is not None else None
-    size = sum(seen.counted(longest))
+    longest = _longest(seen, lessons)
+    savings = seen.beginnings.savings(per_byte, trailing_tokens(job.spec.prompt))
+    cost = cost_of(job.spec, job.base, Sent(load, prompt, answers, longest, savings.common + savings.prefix_order))
     if seen.others:
         notes.append(
             f"{seen.others:,} parts of the prompts are no text (pictures, files): their tokens are not known, and not in here."
@@ -255,25 +170,33 @@ def _concluded(job: Job, choice: Choice, seen: _Seen, lessons: Lessons, notes: l
     return Estimate(
         items=seen.items, units=seen.units, duplicates=seen.pieces - seen.units, rejected=seen.rejected, excluded=seen.excluded,
         pieces=seen.pieces, requests=seen.requests, prompt=prompt, prompt_known_by=known_by, answers=answers,
-        answers_known_by=_answers_known_by(job, lessons),
+        answers_known_by=_answers_known_by(job, lessons), cost=cost,
         seconds=seconds_of(job.spec.endpoint, prompt, answers, load, lessons.per_second),
         seconds_known_by=_seconds_known_by(job, lessons),
-        longest=scaled.slope * size + scaled.constant if scaled is not None else size,
-        savings=seen.beginnings.savings(per_byte, trailing_tokens(job.spec.prompt)),
-        rejects=seen.rejects.groups(), settled=seen.settled, reused=seen.reused,
+        longest=longest, savings=savings, rejects=seen.rejects.groups(), settled=seen.settled, reused=seen.reused,
         continues=choice.folder.id if choice.folder is not None else None, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _prompts(seen: _Seen, load: Load, lessons: Lessons) -> tuple[Span, str]:
+def _prompts(seen: Rehearsal, load: Load, lessons: Lessons) -> tuple[Span, str]:
     total = seen.total()
     by = "characters" if seen.counter is None else seen.counter.name
-    if seen.counter is not None and seen.counter.has_template:
+    if seen.is_exact:
         return total, by
     if lessons.prompt is not None:
         scale = lessons.prompt.scale
         return scale.total(total.expected, load.requests), f"{by}, and {scale.count:,} answers of run {lessons.prompt.run}"
     return prompts_uncalibrated(total, load), by
+
+
+def _longest(seen: Rehearsal, lessons: Lessons) -> float:
+    """The tokens of the prompt with the most bytes."""
+    size = sum(seen.counted(seen.longest()))
+    if seen.is_exact:
+        return size
+    if lessons.prompt is not None and size:
+        return lessons.prompt.scale.total(size, 1).expected
+    return prompts_uncalibrated(Span(size, size, size), Load(int(size > 0), seen.messages)).expected
 
 
 def _answers_known_by(job: Job, lessons: Lessons) -> str:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,8 +16,8 @@ import orjson
 from headrace.errors import SpecError
 from headrace.local.server import LocalServer, Serving, insist_on_llama_cpp
 from headrace.local.weights import find_weights
-from headrace.runs.estimate import TokenCounter
 from headrace.runs.prompttexts import PromptTexts
+from headrace.runs.rehearsal import TokenCounter
 from headrace.tokenizers.open import Tokenizer, open_tokenizer
 
 _TIMEOUT_S = 120.0
@@ -61,7 +61,7 @@ class _ServedCounter:
         self.name = path.name
         self._server = LocalServer(weights, Serving(1, _CONTEXT))
 
-    def __enter__(self) -> _ServedCounter:
+    def __enter__(self) -> Self:
         try:
             place = urlsplit(self._server.wait_ready().url)
         except BaseException:

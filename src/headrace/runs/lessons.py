@@ -44,8 +44,8 @@ class Lessons(Struct, frozen=True):
     pace_run: str | None = None
 
 
-def learn(job: Job, candidates: Sequence[Candidate], identities: Sequence[str | None], count: Count) -> Lessons:
-    """Look through the job's runs, newest first. `count` gives the figure that is to be brought to the server's.
+def learn(job: Job, candidates: Sequence[Candidate], identities: Sequence[str | None], count: Count | None) -> Lessons:
+    """Look through the job's runs, newest first. `count` gives the figure that is to be brought to the server's, if any is.
 
     A run that cannot be read, or whose records are not what they were, teaches nothing.
     """
@@ -65,7 +65,7 @@ def learn(job: Job, candidates: Sequence[Candidate], identities: Sequence[str | 
                 pace = read.per_second(), candidate.folder.id
             if not answers[0] and _asks_the_same(candidate.content, job):
                 answers = read.completions(), candidate.folder.id
-            if prompt is None:
+            if prompt is None and count is not None:
                 scale = read.scale(count)
                 found = Counted(candidate.folder.id, scale) if scale is not None else None
                 prompt = found if found is not None and found.scale.count >= ENOUGH else None
@@ -74,7 +74,7 @@ def learn(job: Job, candidates: Sequence[Candidate], identities: Sequence[str | 
             continue
         finally:
             read.close()
-        if prompt is not None and answers[0] and pace[0] is not None:
+        if (prompt is not None or count is None) and answers[0] and pace[0] is not None:
             break
     return Lessons(prompt or few, answers[0], answers[1] if answers[0] else None, pace[0], pace[1] if pace[0] else None)
 

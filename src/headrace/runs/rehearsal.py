@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -12,15 +12,33 @@ from numpy.typing import NDArray
 from headrace.canon import HASH_BYTES
 from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.reader import LedgerReader
-from headrace.runs.intake import Stores, shape_of
+from headrace.policy import tokens
+from headrace.policy.tokens import Span
+from headrace.runs.intake import InputIntake, Making, Reading, Stores, shape_of
 from headrace.runs.lifecycle import Choice, Way
+from headrace.runs.prompttexts import PromptTexts, prompt_texts
+from headrace.runs.reuse import Reuse
+from headrace.runs.savings import Beginnings
 from headrace.sources.open import OpenedSource
 from headrace.values import Item, Unit
 
+_AT_ONCE = 1000  # records
 _SHOWN = 20  # kinds of rejects told apart
 
 
-class Hashes:
+class TokenCounter(Protocol):
+    """Counts a request's tokens exactly. `name` says by what; `has_template`: the chat template's are among them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def has_template(self) -> bool: ...
+
+    def count(self, requests: Sequence[PromptTexts]) -> list[float]: ...
+
+
+class _Hashes:
     """What each unit met so far asks: 16 bytes a unit, where a run would look into its ledger."""
 
     def __init__(self) -> None:
@@ -46,7 +64,7 @@ class _NoCopies:
     def close(self) -> None: ...
 
 
-def rehearsal_stores(source: OpenedSource, hashes: Hashes) -> Stores:
+def _stores(source: OpenedSource, hashes: _Hashes) -> Stores:
     """Stores of which nothing is left: no file is made."""
     return Stores(source, _NoCopies(), None, None, DedupeIndex(hashes.of))
 
@@ -122,3 +140,82 @@ class Rejects:
     def groups(self) -> list[Group]:
         """The most first."""
         return sorted(self._groups.values(), key=lambda group: -group.count)
+
+
+class Rehearsal:
+    """What reading the input has shown. Without a `counter` tokens are estimated by characters."""
+
+    def __init__(self, making: Making, rest: Rest, counter: TokenCounter | None) -> None:
+        self.making = making
+        self.counter = counter
+        self.items = self.pieces = self.units = self.rejected = self.excluded = 0
+        self.requests = self.settled = self.reused = self.messages = self.others = self.bytes = 0
+        self.rejects = Rejects()
+        self.beginnings = Beginnings(making.renderer.shared_bytes)
+        self._rest = rest
+        self._profile = tokens.profile(b"")
+        self._exact = 0.0
+        self._longest = b""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the counts are what a server's would be."""
+        return self.counter is not None and self.counter.has_template
+
+    def read(self, source: OpenedSource, reuse: Reuse | None) -> None:
+        """Read the whole input. Raises InputError, as a run would."""
+        hashes = _Hashes()
+        stores = _stores(source, hashes)
+        intake = InputIntake(self.making, stores, reading=Reading(), next_unit=0, reuse=reuse)
+        try:
+            done = False
+            while not done:
+                taken = intake.take(_AT_ONCE)
+                done = taken.done
+                hashes.add(taken.units)
+                self.items += len(taken.items)
+                self.pieces += len(taken.pieces)
+                self.units += len(taken.units)
+                self.rejected += taken.rejected
+                self.excluded = taken.meta["reading"]["excluded"]
+                if taken.rejected:
+                    self.rejects.add(taken.items)
+                self._pass_on(taken.units, {outcome.unit for outcome in taken.outcomes})
+        finally:
+            stores.index.close()
+
+    def _pass_on(self, units: list[Unit], lent: set[int]) -> None:
+        """Count those that are to be sent."""
+        rest = self._rest.of(units)
+        self.settled += len(units) - len(rest)
+        payloads = [unit.payload for unit in rest if unit.payload is not None and unit.seq not in lent]
+        self.reused += len(rest) - len(payloads)
+        self.add(payloads)
+
+    def add(self, payloads: Sequence[bytes]) -> None:
+        if not payloads:
+            return
+        self.requests += len(payloads)
+        self.bytes += sum(map(len, payloads))
+        self.beginnings.add(payloads)
+        self._longest = max(self._longest, max(payloads, key=len), key=len)
+        found = list(prompt_texts(payloads))
+        self.messages = found[0].messages
+        self.others += sum([one.others for one in found])
+        if self.counter is not None:
+            self._exact += sum(self.counter.count(found))
+        else:
+            self._profile += tokens.profile(tokens.joined(text for one in found for text in one.texts))
+
+    def counted(self, requests: Sequence[PromptTexts]) -> list[float]:
+        """The figure of each request that `total` adds up."""
+        if self.counter is not None:
+            return self.counter.count(requests)
+        return [sum(map(tokens.estimate, one.texts)) for one in requests]
+
+    def total(self) -> Span:
+        """The prompts' tokens as far as their texts say."""
+        return Span(self._exact, self._exact, self._exact) if self.counter is not None else tokens.weigh(self._profile)
+
+    def longest(self) -> list[PromptTexts]:
+        return list(prompt_texts([self._longest])) if self._longest else []
