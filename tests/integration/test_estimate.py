@@ -36,14 +36,18 @@ def looked_at(mill: Any, *overrides: str, options: RunOptions | None = None, tok
 
 
 def content(folder: Path) -> dict[str, tuple[int, str]]:
-    """Every file and folder by path: when it was changed, and what it holds."""
+    """Every file and folder by path: when it was changed, and what it holds.
+
+    The index of a log that lies beside a ledger is SQLite's own: whoever reads the log writes there which part he reads.
+    """
     return {
-        str(path.relative_to(folder)): (
-            path.stat().st_mtime_ns,
-            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
-        )
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, digest(path)) if not path.name.endswith("-shm") else (0, "")
         for path in sorted(folder.rglob("*"))
     }
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def stopped(mill: Any, *, after: int, **sections: Any) -> Any:

@@ -78,7 +78,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         raise EmptyLedgerError(f"{path}: there is no ledger.")
     log = path.with_name(path.name + "-wal")
     with mapped(path):
-        if _leaves_no_trace.get() and not log.exists():
+        if _leaves_no_trace.get() and not (log.exists() and log.stat().st_size):
             return _connect_read_only(path, "mode=ro&immutable=1")
         try:
             return _connect_read_only(path, "mode=ro")
