@@ -78,9 +78,14 @@ class Lane:
         in_flight = len(self.in_flight)
         if in_flight >= self.window.limit or not self.room.is_open:
             return True
-        if self.purse is not None and self.purse.is_closed:
+        if self.is_short:
             return True
         return self.share is not None and in_flight >= self.share.limit
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the budget has no room for the next unit at this endpoint's prices, until something comes back."""
+        return self.purse is not None and self.purse.is_closed
 
     def is_working(self, now: float) -> bool:
         """Whether it answers at the moment, as far as is known."""

@@ -63,7 +63,7 @@ class Lanes:
         """How long the others would take for what is left to send, infinite where there is nobody to rely on."""
         pace, soonest = 0.0, math.inf
         for other in self.all:
-            if other is not lane and other.mean_s > 0.0 and other.is_working(now):
+            if other is not lane and other.mean_s > 0.0 and other.is_working(now) and not other.is_short:
                 pace += other.window.limit / other.mean_s
                 soonest = min(soonest, other.mean_s)
         return unsent / pace + soonest if pace else math.inf

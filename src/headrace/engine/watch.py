@@ -77,7 +77,7 @@ class Watch:
             return "rate"
         if lane.breaker.is_down:
             return "endpoint"
-        if lane.purse is not None and lane.purse.is_closed:
+        if lane.is_short:
             return "limit"
         if lane.is_full:
             window = lane.window

@@ -159,7 +159,7 @@ class Purse:
         self._prices = prices if prices is not None and prices.known else None
         self._asks = bool(budget.caps)
         self._closed_at = -1
-        self._refused: tuple[str, tuple[float, float, float]] | None = None
+        self._refused: tuple[str, int] | None = None
 
     @property
     def has_prices(self) -> bool:
@@ -171,11 +171,11 @@ class Purse:
         return self._closed_at == self._budget.settled
 
     @property
-    def refusal(self) -> tuple[str, str]:
-        """The limit that closed it, and one line for people."""
+    def refusal(self) -> tuple[str, int, str]:
+        """The limit that closed it, the payload's size that did not fit, and one line for people."""
         assert self._refused is not None
-        name, amounts = self._refused
-        return name, self._budget.refusal(name, amounts)
+        name, size = self._refused
+        return name, size, self._budget.refusal(name, self._amounts(size))
 
     def takes(self, size: int) -> bool:
         """Whether a request with a payload of so many bytes may go now. If not, nothing may until something comes back."""
@@ -186,7 +186,7 @@ class Purse:
         if name is None:
             return True
         self._closed_at = self._budget.settled
-        self._refused = name, amounts
+        self._refused = name, size
         return False
 
     def reserve(self, size: int) -> tuple[float, float, float]:
@@ -230,7 +230,7 @@ def shown(amount: float, name: str) -> str:
 
 def money(amount: float) -> str:
     """USD for people: cents where there are many, and never 0.00 for what is more than nothing."""
-    if amount >= 100 or amount == 0:
+    if amount >= 1 or amount == 0:
         return f"{amount:,.2f}"
     if amount >= 0.01:
         return f"{amount:.4f}"
