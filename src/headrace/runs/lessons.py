@@ -11,6 +11,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError, RecordError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.scale import Scale, fit
+from headrace.runs.expectation import usually_added
 from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Candidate, with_content
@@ -132,7 +133,7 @@ class _Read:
                 counted.append(row[7])
         texts = list(prompt_texts(payloads))
         texts, counted = _without_pictures(texts, counted)
-        return fit(count(texts), counted)
+        return fit(count(texts), counted, usually_added(texts[0].messages if texts else 0))
 
     def close(self) -> None:
         self._reader.close()
