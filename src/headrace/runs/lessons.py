@@ -99,7 +99,7 @@ class _Read:
         self._reader = LedgerReader(folder.ledger)
         config = self._reader.configs()[0]
         (answered,) = self._reader.one("count_answered")
-        rows = self._reader.all("counted_answers", (config.number, max(1, answered // _MOST), 2 * _MOST))
+        rows = self._reader.all("counted_answers", (max(1, answered // _MOST), 2 * _MOST))
         self._rows = [row for row in rows if as_text(row[6]) in identities]
         self._config = config
 
