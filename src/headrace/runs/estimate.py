@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +149,12 @@ def _tenths(figure: float | None) -> float | None:
 def _choice(job: Job, root: Path, source: OpenedSource, options: RunOptions) -> tuple[Choice, list[str]]:
     """Which run the command would mean, and why it would be refused."""
     notes = []
-    for refuse in (lambda: refuse_unpriced(job), lambda: outputs.refuse_foreign_output(job, root, source.files)):
+    checks: tuple[Callable[[], None], ...] = (
+        partial(refuse_unpriced, job), partial(outputs.refuse_foreign_output, job, root, source.files),
+    )  # fmt: skip
+    for check in checks:
         try:
-            refuse()
+            check()
         except (SpecError, OutputError) as error:
             notes.append(f"headrace run would be refused: {error}")
     try:
