@@ -33,7 +33,9 @@ def test_the_document_of_run_and_status_holds_the_servers_own_figures(mill):
     assert document["requests"]["by_kind"] == {"server_error": seen["by_status"]["500"]}
     assert {name: document["tokens"][name] for name in ("prompt", "completion", "cached")} == seen["tokens"]
     assert document["tokens"]["wasted"] == 0
-    assert document["cost"] == {"spent": 0.0, "currency": "USD", "known": False}
+    assert document["cost"] == {
+        "spent": 0.0, "currency": "USD", "known": False, "useful": 0.0, "wasted": 0.0, "at_most": None,
+    }  # fmt: skip
     assert document["latency_s"]["p50"] <= document["latency_s"]["p95"] <= document["latency_s"]["max"]
     stable = set(document) - {"rate", "output"}
     later = mill.status()

@@ -13,6 +13,7 @@ from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
 from headrace.runs.attempts import count_asks, read_attempts
 from headrace.runs.registry import RunFolder
+from headrace.runs.spending import Tariffs
 from headrace.runs.status import status
 from headrace.testing.contracts.ledger import attempt, batch, items, pieces, units_of
 from headrace.values import Answer, Kind, Origin, Outcome, Reply, Sent, State, Usage
@@ -124,7 +125,7 @@ def test_a_run_in_which_each_unit_was_sent_once_has_no_retries(tmp_path: Path) -
 
 def test_a_ledger_without_attempts_adds_up_to_nothing(tmp_path: Path) -> None:
     reader = LedgerReader(filled(tmp_path / "run", []).ledger)
-    attempts = read_attempts(reader)
+    attempts = read_attempts(reader, Tariffs({}, ()))
     assert (attempts.sums, attempts.span_s, len(attempts.seconds), len(attempts.contexts)) == ({}, 0.0, 0, 0)
     assert count_asks(reader) == 0
     reader.close()
