@@ -346,7 +346,7 @@ class Capacity(Struct, frozen=True, gc=False):
 
     `server` is vllm, sglang, llama.cpp, ollama, tgi, tei, tensorrt-llm, openai or unknown. `requests` are worked on at once
     at most, `tokens` held in the KV cache, in blocks of `block`; a request may have `context` of them. `told_by` says where
-    the figures are from, `gauges` which of `Gauges` it tells.
+    the figures are from, `gauges` which of `Gauges` it tells. `lists_all`: `models` are all that it lists.
     """
 
     server: str = "unknown"
@@ -358,6 +358,7 @@ class Capacity(Struct, frozen=True, gc=False):
     told_by: str = ""
     models: tuple[str, ...] = ()
     gauges: tuple[str, ...] = ()
+    lists_all: bool = True
 
 
 class Sample(Struct, frozen=True, gc=False):

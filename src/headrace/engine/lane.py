@@ -9,6 +9,7 @@ from collections.abc import Callable
 from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
+from headrace.policy.canary import Canary
 from headrace.policy.ceiling import Ceiling, View
 from headrace.policy.pause import Pause
 from headrace.policy.room import Room
@@ -32,7 +33,7 @@ class Lane:
 
     def __init__(self, asked: Asked, knobs: Knobs, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
         """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
-        self.endpoint, pace, self.number = asked
+        self.endpoint, pace, self.number, self.model, is_proven = asked
         self.window = window = pace.window()
         self.rates = pace.rates(knobs.max_tokens)
         self.limits = knobs.attempt_limits()
@@ -40,8 +41,10 @@ class Lane:
         self.share = pace.share()
         self.room = Room()
         self.ceiling: Ceiling | None = None  # what follows of what the server says of itself
+        self.told: Capacity | None = None  # what the server has said that it is
         self._capacity = Capacity()
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
+        self.canary = None if is_proven else Canary()
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.breaker = Breaker()
         self.pause = Pause()
@@ -66,6 +69,8 @@ class Lane:
         if self.is_full or now < self.pause.until or now < self.rates.ready_at:
             return False
         if self.gone is not None:
+            return False
+        if self.canary is not None and not self.canary.may_send(now, len(self.in_flight)):
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
@@ -95,6 +100,8 @@ class Lane:
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
+        if self.canary is not None:
+            self.canary.on_sent(now)
         if self._counts_room or self.rates.is_on:
             work.reserved = self.rates.reserve(now, len(work.payload))
         if self._counts_room:
@@ -124,6 +131,7 @@ class Lane:
         self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.succeeded else seconds
         if not self.succeeded:
             self.succeeded = True
+            self.canary = None
             self.refused_since = None
             self.wrong.on_success()
             self.suspects.clear()
@@ -254,6 +262,8 @@ class Lane:
             times.append(self.rates.ready_at)
         if self.breaker.circuit == "open" and now < self.breaker.probe_at:
             times.append(self.breaker.probe_at)  # one that is due already waits for something else
+        if self.canary is not None and not self.canary.may_send(now, len(self.in_flight)):
+            times.append(self.canary.next_chance(len(self.in_flight)))
         return max(times) if times else None
 
     def down_for_s(self, now: float) -> float:

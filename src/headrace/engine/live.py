@@ -13,6 +13,7 @@ from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
 from headrace.engine.pool import Pool
+from headrace.engine.preflight import Preflight
 from headrace.engine.reasons import Reasons
 from headrace.engine.runners import Runners
 from headrace.engine.settling import Sending, Settled, Settler
@@ -45,6 +46,7 @@ class LiveEngine:
         self.stalls = Stalls()
         self._watch = Watch(self)
         self._reasons = Reasons(self)
+        self.preflight = Preflight(self, self._reasons)
         self._clock = parts.clock
         self._observers = parts.observers
         self._ending: Ending | None = None
@@ -87,7 +89,7 @@ class LiveEngine:
                 self._runners.open(tasks)
                 tasks.create_task(self._supply())
                 watching = [tasks.create_task(self._watch.run())]
-                watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all if lane.asks_for_gauges]
+                watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all]
                 if self.knobs.run_deadline_s is not None:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
                 self.feed.on_window(self.lanes.limit)
@@ -216,7 +218,7 @@ class LiveEngine:
 
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
         lane = sending.lane
-        down_since = lane.breaker.down_since
+        down_since, is_first = lane.breaker.down_since, lane.canary is not None
         lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
         stalled_s = self.stalls.within(sending.ended - sending.seconds)
         lane.limits.on_reply(sending.seconds - stalled_s, len(work.payload), sending.ended)
@@ -235,6 +237,8 @@ class LiveEngine:
                 self._reasons.on_useless(lane, settled.stop, attempt.message or "")
         if lane.window.limit != lane.limit_told:
             self.on_window(lane)
+        if is_first:
+            self.dispatch()
 
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
         lane, now = sending.lane, sending.ended

@@ -65,6 +65,10 @@ SELECT id FROM endpoint WHERE identity = ?;
 SELECT identity FROM endpoint WHERE EXISTS
     (SELECT 1 FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.state = 2 AND attempt.endpoint = endpoint.id);
 
+-- answering: whose answers stand among the latest sends under a configuration
+SELECT DISTINCT endpoint FROM (SELECT endpoint, config, kind, origin FROM attempt ORDER BY id DESC LIMIT 1000)
+WHERE config = ? AND kind IS NULL AND origin = 0;
+
 -- pending: units to be sent, with the place of the record that they are rendered from
 SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
     item.file, item.offset, item.length

@@ -161,6 +161,11 @@ class SqliteLedger:
             self._roll_back()
             raise
 
+    def answering(self, config: int) -> set[int]:
+        """The numbers of those who have answered under this configuration, as far as the latest sends tell."""
+        with mapped(self.path):
+            return {int(number) for (number,) in self._query("answering", (config,)).fetchall()}
+
     # -- where it stands
 
     def next_numbers(self) -> tuple[int, int]:

@@ -56,12 +56,15 @@ class Answerers:
         self.numbers = [ledger.add_endpoint(endpoint.identity, endpoint.name) for endpoint in self.endpoints]
 
     def asked(self, job: Job) -> list[Asked]:
-        """Each with how fast it is asked."""
+        """Each with how fast it is asked, and for which model."""
         count = len(self.endpoints)
         return [
-            Asked(endpoint, pace_of(chosen, slots_of(endpoint), count), number)
+            Asked(
+                endpoint, pace_of(chosen, slots_of(endpoint), count), number,
+                model=None if chosen.url == "local" else chosen.model or job.spec.model.name,
+            )
             for endpoint, chosen, number in zip(self.endpoints, job.spec.endpoint, self.numbers, strict=True)
-        ]
+        ]  # fmt: skip
 
     @property
     def by_identity(self) -> Mapping[str, int]:

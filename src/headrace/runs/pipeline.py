@@ -209,8 +209,9 @@ class Run:
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
+        proven = means.ledger.answering(means.knobs.config)
         parts = Parts(
-            endpoints=means.asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
+            endpoints=[asked._replace(is_proven=asked.number in proven) for asked in means.asked], judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, observers=observers,
         )  # fmt: skip
         engine = LiveEngine(self._what_is_left(means.knobs), parts, start)
