@@ -114,6 +114,7 @@ class Note(StrEnum):
     REPAIRED = "repaired"
     FINISH_UNKNOWN = "finish_unknown"
     USAGE_MISSING = "usage_missing"
+    INPUT_TRUNCATION_SUSPECTED = "input_truncation_suspected"
 
 
 class Record(Struct, frozen=True, gc=False):

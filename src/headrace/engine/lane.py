@@ -13,6 +13,7 @@ from headrace.policy.canary import Canary
 from headrace.policy.ceiling import Ceiling, View
 from headrace.policy.pause import Pause
 from headrace.policy.room import Room
+from headrace.policy.truncation import TruncationWatch
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.verdict import OVERLOAD, is_server_failure
 from headrace.policy.window import Window
@@ -40,6 +41,7 @@ class Lane:
         self._tuning = window if isinstance(window, TuningWindow) else None
         self.share = pace.share()
         self.room = Room()
+        self.prompts = TruncationWatch(knobs.shared_bytes)
         self.ceiling: Ceiling | None = None  # what follows of what the server says of itself
         self.told: Capacity | None = None  # what the server has said that it is
         self._capacity = Capacity()

@@ -24,6 +24,7 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping
+from headrace.policy.truncation import LEAST_BYTES
 from headrace.protocols import Batch
 from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
 
@@ -225,6 +226,8 @@ class LiveEngine:
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
+        if reply.usage is not None and len(work.payload) >= LEAST_BYTES and lane.prompts.is_suspect(work.payload, reply.usage):
+            settled = self.preflight.on_suspect(lane, settled, reply.usage)
         if isinstance(settled, Outcome):
             self.committer.batch.outcomes.append(settled)
             self.committer.added()
@@ -238,6 +241,7 @@ class LiveEngine:
         if lane.window.limit != lane.limit_told:
             self.on_window(lane)
         if is_first:
+            self.preflight.on_first_reply(lane, settled)
             self.dispatch()
 
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:

@@ -244,5 +244,16 @@ UPDATE item SET error = NULL, notes = ? WHERE seq = ?;
 SELECT item.id, item.number, unit.hash, item.error FROM item
 LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0 LEFT JOIN unit ON unit.seq = piece.unit ORDER BY item.seq;
 
+-- suspects: how many endpoints are suspected of reading only a part of long prompts; see headrace.engine.preflight.CAP
+SELECT count(*) FROM meta WHERE key LIKE 'input cap %';
+
+-- mark_capped: accepted answers to prompts of which exactly so much was counted as their endpoint reads at most
+UPDATE attempt SET notes = notes | ?1 WHERE kind IS NULL AND origin = 0 AND notes & ?1 = 0 AND EXISTS
+    (SELECT 1 FROM meta WHERE key = 'input cap ' || attempt.endpoint AND value = CAST(attempt.prompt_tokens AS TEXT));
+
+-- count_noted: items whose answer bears this note
+SELECT count(*) FROM piece JOIN unit ON unit.seq = piece.unit JOIN attempt ON attempt.id = unit.attempt
+WHERE piece.n = 0 AND unit.state = 2 AND attempt.notes & ?;
+
 -- any_answer: whether there is at least one answer
 SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;

@@ -39,22 +39,23 @@ def unlisted(model: str, capacity: Capacity) -> Unlisted | None:
 
 
 def nearest(model: str, names: tuple[str, ...]) -> str:
-    """A clause that names those of the names that are most like this one, or else the first; empty where there are none."""
+    """A clause that names those of the names that are most like this one, else the first; empty where there are none."""
     if not names:
         return ""
     by_lower = {name.lower(): name for name in reversed(names)}
     near = [by_lower[found] for found in get_close_matches(model.lower(), by_lower, _NAMED, cutoff=0.5)]
     if near:
-        return f", but {' or '.join(map(_shown, near))}"
+        return f"; it lists {' and '.join(map(_shown, near))}"
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f", but {', '.join(map(_shown, names[:_NAMED]))}{more}"
+    return f"; it lists {', '.join(map(_shown, names[:_NAMED]))}{more}"
 
 
 def _is_like(model: str, names: tuple[str, ...]) -> bool:
     """By the ways in which servers let a name be written that is not the one in their list."""
     wanted = model.lower()
     ways = {wanted, f"{wanted}:latest", wanted.partition(":")[0]}
-    return any(name in ways or name.rpartition("/")[2] in ways or name == wanted.rpartition("/")[2] for name in map(str.lower, names))
+    last = wanted.rpartition("/")[2]
+    return any(name in ways or name.rpartition("/")[2] in ways or name == last for name in map(str.lower, names))
 
 
 def _shown(name: str) -> str:
@@ -68,9 +69,7 @@ def too_long(context: int, max_tokens: int | None, longest: float) -> str | None
     """
     answer = max_tokens or 0
     if answer >= context:
-        return (
-            f"model.max_tokens = {answer:,} leaves no room for a prompt in the context of {context:,} tokens that the server names"
-        )
+        return f"model.max_tokens = {answer:,} leaves no room for a prompt in the server's context of {context:,} tokens"
     if longest / _SURELY + answer <= context:
         return None
     with_answer = f", with model.max_tokens = {answer:,} about {longest + answer:,.0f}" if answer else ""

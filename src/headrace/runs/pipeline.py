@@ -210,8 +210,9 @@ class Run:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
         proven = means.ledger.answering(means.knobs.config)
+        asked = [one._replace(is_proven=one.number in proven) for one in means.asked]
         parts = Parts(
-            endpoints=[asked._replace(is_proven=asked.number in proven) for asked in means.asked], judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
+            endpoints=asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, observers=observers,
         )  # fmt: skip
         engine = LiveEngine(self._what_is_left(means.knobs), parts, start)
@@ -233,6 +234,8 @@ class Run:
 
     def _end(self, ledger: SqliteLedger, ending: Ending) -> RunResult:
         """Write the output that belongs to the ending, then the ending itself: a crash between them is mended by the next run."""
+        if ending.reason != "disk" and not self.is_idle:
+            ledger.mark_capped()
         try:
             reader = LedgerReader(self.folder.ledger)
         except LedgerError as error:
