@@ -258,6 +258,7 @@ class Failure(Struct, frozen=True, gc=False):
     mended: bool = False
     usage: Usage | None = None
     refused: bool = False  # the connection was refused: a server may still be loading
+    learnt: str | None = None  # what is sent otherwise from now on, where people should know: their schema
     limits: tuple[Limit, ...] | None = None
 
 

@@ -23,7 +23,7 @@ from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, Event, Stopping
+from headrace.events import EndpointBack, EndpointDown, Event, Stopping, Warned
 from headrace.policy.truncation import LEAST_BYTES
 from headrace.protocols import Batch
 from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
@@ -254,6 +254,8 @@ class LiveEngine:
             self._tell_health(lane, down_since, now)
         settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
         self._record(settled, work, sending)
+        if failure.learnt is not None:
+            self.tell(Warned(f"{lane.endpoint.name}: {failure.message.rstrip('. ')}; {failure.learnt}"))
         self.on_window(lane)
         self._reasons.on_failure(work, failure, settled, sending)
 

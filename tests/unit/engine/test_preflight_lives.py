@@ -161,7 +161,7 @@ def test_a_number_of_requests_asks_for_the_models_too_and_stays() -> None:
 
 def test_the_first_answer_that_was_cut_is_told_of() -> None:
     class Cut(ContentJudge):
-        def judge(self, reply: Reply) -> Answer | Failure:  # noqa: ARG002 - the protocol's
+        def judge(self, reply: Reply) -> Answer | Failure:
             return Failure(Kind.TRUNCATED, "the answer was cut; raise model.max_tokens")
 
     told: list[Event] = []
