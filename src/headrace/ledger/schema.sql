@@ -103,3 +103,10 @@ CREATE TABLE score (
     confidence REAL,                   -- an accepted label's share of the probability
     likeliest TEXT NOT NULL            -- JSON: [[token, natural logarithm of its probability], …], likeliest first
 );
+
+-- What an attempt that may have been billed and came without usage may have taken at most, in tokens.
+CREATE TABLE bound (
+    attempt INTEGER PRIMARY KEY,
+    prompt INTEGER NOT NULL,
+    completion INTEGER NOT NULL
+);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,26 @@ from headrace import canon
 from headrace.errors import DiskError
 from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.notes import to_bits
-from headrace.ledger.rows import attempt_row, item_row, made_storable, sample_row, score_row, settled_row, unit_row, unsent_row
+from headrace.ledger.rows import (
+    attempt_row,
+    bound_row,
+    item_row,
+    made_storable,
+    sample_row,
+    score_row,
+    settled_row,
+    unit_row,
+    unsent_row,
+)
 from headrace.ledger.statements import SQL, WIDE, WIDTHS
 from headrace.protocols import Batch
 from headrace.values import Attempt, Kind, Note, Origin, Outcome, Sent, State, Unit, UnitKind
 
 _LARGE = 4_000_000  # characters of one batch's replies
+
+
+def _unknown(_unit: int) -> None:
+    """Nothing is known of what a unit may have taken."""
 
 
 class SqliteLedger:
@@ -92,6 +106,7 @@ class SqliteLedger:
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
         scores: list[tuple[Any, ...]] = []
+        bounds: list[tuple[Any, ...]] = []
         number = self._next_attempt
         volume = 0
         for o in outcomes:
@@ -106,6 +121,8 @@ class SqliteLedger:
                     volume += len(reply.content)
                 if reply.likeliest is not None:
                     scores.append(score_row(number, o, reply.likeliest))
+            if attempt.most is not None:
+                bounds.append(bound_row(number, attempt.most))
             attempts.append(attempt_row(number, o, attempt))
             settled.append(settled_row(number, o, attempt))
             number += 1
@@ -115,6 +132,8 @@ class SqliteLedger:
             self._insert("settle", settled)
         if scores:
             self._insert("insert_score", scores)
+        if bounds:
+            self._insert("insert_bound", bounds)
         if unsent:
             self._many("settle_unsent", unsent)
         return number
@@ -196,11 +215,13 @@ class SqliteLedger:
 
     # -- recovery
 
-    def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
+    def recover(
+        self, endpoint: int, now: float, *, retry_ambiguous: bool, most: Callable[[int], tuple[int, int] | None] = _unknown
+    ) -> int:
         """Close the leases that a dead process left open; returns how many there were.
 
-        Each is kept as a lost attempt (possibly sent, its cost unknown). The unit goes back to pending, or fails as
-        `ambiguous` where what may have been billed is not sent again.
+        Each is kept as a lost attempt (possibly sent, its cost unknown; `most` says of a unit what it may have taken). The
+        unit goes back to pending, or fails as `ambiguous` where what may have been billed is not sent again.
         """
         with mapped(self.path):
             open_leases = self._query("leased", ()).fetchall()
@@ -208,7 +229,7 @@ class SqliteLedger:
             return 0
         batch = Batch()
         batch.outcomes = [
-            left_open(seq, (ask, spent, age), (config, endpoint), now, retry_ambiguous=retry_ambiguous)
+            left_open(seq, (ask, spent, age), (config, endpoint), now, retry_ambiguous=retry_ambiguous, most=most(seq))
             for seq, ask, config, spent, age in open_leases
         ]
         self.commit(batch)
@@ -261,14 +282,22 @@ class SqliteLedger:
 
 
 def left_open(
-    unit: int, progress: tuple[int, int, float], asked: tuple[int, int], now: float, *, retry_ambiguous: bool
+    unit: int,
+    progress: tuple[int, int, float],
+    asked: tuple[int, int],
+    now: float,
+    *,
+    retry_ambiguous: bool,
+    most: tuple[int, int] | None = None,
 ) -> Outcome:
-    """What becomes of a leased unit whose process died. `progress`: ask, spent, age; `asked`: configuration, endpoint."""
+    """What becomes of a leased unit whose process died. `progress`: ask, spent, age; `asked`: configuration, endpoint; `most`:
+    the tokens that it may have taken.
+    """
     ask, spent, age_s = progress
     config, endpoint = asked
     lost = Attempt(
         unit=unit, ask=ask, started_at=now, seconds=0.0, config=config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
-        sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST,
+        sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST, most=most,
     )  # fmt: skip
     state = State.PENDING if retry_ambiguous else State.FAILED
     error = None if retry_ambiguous else f"{Kind.AMBIGUOUS}: the process died while this request may have been sent"

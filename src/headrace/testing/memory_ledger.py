@@ -8,10 +8,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.ledger.writer import left_open
+from headrace.policy.budget import Spent
+from headrace.policy.price import Prices
 from headrace.protocols import Batch
-from headrace.values import Attempt, Item, Outcome, Sample, State, Unit
+from headrace.values import Attempt, Item, Origin, Outcome, Sample, Sent, State, Unit
 
 STEPS = ("items", "pieces", "units", "leases", "outcomes", "released", "reopened", "samples", "meta", "commit")
+
+
+def _unknown(_unit: int) -> None:
+    """Nothing is known of what a unit may have taken."""
 
 
 class MemoryLedger:
@@ -92,16 +98,36 @@ class MemoryLedger:
         """Those of these units that are pending, in the order asked for, without payload."""
         return [self.units[seq] for seq in seqs if self.states.get(seq) is State.PENDING]
 
-    def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
+    def recover(
+        self, endpoint: int, now: float, *, retry_ambiguous: bool, most: Callable[[int], tuple[int, int] | None] = _unknown
+    ) -> int:
         """Close the leases that a dead process left open, as SqliteLedger does."""
         batch = Batch()
         for seq in sorted(seq for seq, state in self.states.items() if state is State.LEASED):
             unit = self.units[seq]
             progress, asked = (unit.ask, unit.spent, unit.age_s), (unit.config, endpoint)
-            batch.outcomes.append(left_open(seq, progress, asked, now, retry_ambiguous=retry_ambiguous))
+            batch.outcomes.append(left_open(seq, progress, asked, now, retry_ambiguous=retry_ambiguous, most=most(seq)))
         if batch.outcomes:
             self.commit(batch)
         return len(batch.outcomes)
+
+    def spent(self, prices: Prices | None) -> Spent:
+        """What its attempts count against the limits of a run, where all endpoints have these prices."""
+        cost = at_most = tokens = 0.0
+        requests = unknown = 0
+        for attempt in self.attempts:
+            if attempt.origin is Origin.REUSED or attempt.sent is Sent.NO:
+                continue
+            requests += 1
+            usage = attempt.usage
+            if usage is not None and usage.prompt is not None and usage.completion is not None:
+                tokens += usage.prompt + usage.completion
+                cost += (prices.cost(usage) if prices is not None else None) or 0.0
+            elif attempt.most is not None:
+                unknown += 1
+                tokens += sum(attempt.most)
+                at_most += (prices.most(*attempt.most) if prices is not None else None) or 0.0
+        return Spent(cost, cost + at_most, tokens, requests, unknown)
 
     def next_numbers(self) -> tuple[int, int]:
         """The numbers of the next item and the next unit."""
