@@ -11,13 +11,15 @@ from headrace.cli.display import observers
 from headrace.cli.ending import end
 from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json, Overrides, Quiet
-from headrace.errors import NotYetError
 
 RunDir = Annotated[
     Path | None,
     typer.Option(
         "--run-dir", metavar="DIR", help="The folder that holds the runs; by default .headrace/runs beside the job file."
     ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what it would send, take and cost, as `headrace estimate`: send and write nothing.")
 ]
 Reuse = Annotated[
     str | None,
@@ -29,23 +31,26 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
     overrides: Overrides = None,
     run_dir: RunDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Not served by this release.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would send, take and cost; send and change nothing.")
+    ] = False,
     new: Annotated[bool, typer.Option("--new", help="Begin a new run, whatever runs there are.")] = False,
     reuse: Reuse = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a job, or go on with it: the same job file and the same input continue the unfinished run."""
-    if dry_run:
-        raise NotYetError(
-            "`run --dry-run` is not served by this release", key="--dry-run", found="--dry-run", allowed="without it"
-        )
     from headrace.runs.jobfile import load_job  # noqa: PLC0415 (help and completion do not pay for it)
 
     loaded = load_job(job, overrides or ())
     from headrace.runs.pipeline import RunOptions, execute  # noqa: PLC0415 (help and refusals do not pay for the engine)
 
     options = RunOptions(run_dir=run_dir, new=new, reuse=reuse)
+    if dry_run:
+        from headrace.cli.estimate import rehearse  # noqa: PLC0415 (as above)
+
+        rehearse(loaded, options, json=json)
+        return
     with observers(quiet=quiet) as watching:
         result = run_until_complete(execute(loaded, options, watching))
     end(result, json=json, quiet=quiet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from headrace.errors import DiskError, EmptyLedgerError, LedgerError
@@ -13,6 +14,7 @@ from headrace.ledger.statements import SCHEMA_VERSION, migrations
 Hook = Callable[[str], None]
 
 APPLICATION_ID = 0x68647263  # "hdrc": tells a ledger from any other SQLite file
+_leaves_no_trace: ContextVar[bool] = ContextVar("leaves_no_trace", default=False)
 _DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_NOLFS")
 
 
@@ -56,17 +58,33 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     return db
 
 
+@contextmanager
+def without_trace() -> Iterator[None]:
+    """Readers that are opened within make no file beside a ledger that nobody has open: it is read as it stands.
+
+    For a command that is to change nothing and is soon done: what another process begins to write meanwhile is not seen, and
+    may be seen in part.
+    """
+    token = _leaves_no_trace.set(True)
+    try:
+        yield
+    finally:
+        _leaves_no_trace.reset(token)
+
+
 def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that can only read; works while a run writes and after a crash. Raises LedgerError."""
     if not path.is_file():
         raise EmptyLedgerError(f"{path}: there is no ledger.")
+    log = path.with_name(path.name + "-wal")
     with mapped(path):
+        if _leaves_no_trace.get() and not (log.exists() and log.stat().st_size):
+            return _connect_read_only(path, "mode=ro&immutable=1")
         try:
             return _connect_read_only(path, "mode=ro")
         except sqlite3.OperationalError as error:
             # A read-only folder has no room for the log's shared memory: the file is read as it stands, unless what
             # was committed last is still in the log.
-            log = path.with_name(path.name + "-wal")
             if log.exists() and log.stat().st_size:
                 raise LedgerError(
                     f"{path}: its write-ahead log cannot be read there ({error}); copy the whole run folder to a place that "

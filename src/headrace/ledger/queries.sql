@@ -287,3 +287,26 @@ WHERE piece.n = 0 AND unit.state = 2 AND attempt.notes & ?;
 
 -- any_answer: whether there is at least one answer
 SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;
+
+-- count_answered: units of the job itself that have an attempt
+SELECT count(*) FROM unit WHERE attempt IS NOT NULL AND kind = 0;
+
+-- counted_answers: every so many-th unit whose first ask the server counted, with the place of its record
+SELECT unit.hash, unit.item, unit.n, item.file, item.offset, item.length, endpoint.identity,
+    attempt.prompt_tokens, attempt.completion_tokens
+FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN item ON item.seq = unit.item
+    JOIN endpoint ON endpoint.id = attempt.endpoint
+WHERE unit.kind = 0 AND unit.config = ? AND attempt.ask = 0 AND attempt.prompt_tokens > 0 AND unit.seq % ? = 0
+ORDER BY unit.seq LIMIT ?;
+
+-- settled_hashes: what the units of the job itself that are settled ask
+SELECT hash FROM unit WHERE state >= 2 AND kind = 0;
+
+-- open_hashes: what the units of the job itself that are not settled ask
+SELECT hash FROM unit WHERE state < 2 AND kind = 0;
+
+-- pace: seconds in which requests were settled, and how many
+SELECT count(DISTINCT at), total(settled) FROM sample;
+
+-- sends: sends, and the time from the first to the end of the last
+SELECT count(*), max(started_at + seconds) - min(started_at) FROM attempt WHERE origin = 0;

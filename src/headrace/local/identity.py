@@ -27,8 +27,11 @@ def _facts(stat: os.stat_result) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ino]
 
 
-def sha256_of(path: Path, state: Path | None) -> str:
-    """The file's sha256 in hex. Remembered in `state` (None: not) under path, size, mtime and inode. Raises SpecError."""
+def sha256_of(path: Path, state: Path | None, *, remember: bool = True) -> str:
+    """The file's sha256 in hex. Remembered in `state` (None: not) under path, size, mtime and inode. Raises SpecError.
+
+    Without `remember` nothing is written: what is remembered is used, and else the file is read.
+    """
     real = path.resolve()
     try:
         facts = _facts(real.stat())
@@ -41,7 +44,7 @@ def sha256_of(path: Path, state: Path | None) -> str:
             after = _facts(os.fstat(file.fileno()))
     except OSError as error:
         raise SpecError(f"{path}: the file cannot be read ({error.strerror})", key="model.weights") from None
-    if after == facts:
+    if after == facts and remember:
         known.pop(os.fsdecode(real), None)
         known[os.fsdecode(real)] = {"facts": facts, "sha256": digest}
         _write(state, known)

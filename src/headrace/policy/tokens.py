@@ -12,7 +12,7 @@ today's large vocabularies, and for the one that needs the most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import product
 
@@ -40,13 +40,14 @@ _CLASSES: dict[str, tuple[tuple[int, int], ...]] = {
     "A4": ((0xA4, 0xA5),), "A6": ((0xA6, 0xB7),), "B8": ((0xB8, 0xB9),), "BA": ((0xBA, 0xBB),), "BC": ((0xBC, 0xBF),),
     "C2": ((0xC0, 0xC2),), "C3": ((0xC3, 0xCB),), "CC": ((0xCC, 0xCF),), "D0": ((0xD0, 0xD3),), "D4": ((0xD4, 0xD7),),
     "D8": ((0xD8, 0xDB),), "DC": ((0xDC, 0xDF),), "E0": ((0xE0, 0xE0),), "E1": ((0xE1, 0xE1),), "E2": ((0xE2, 0xE2),),
-    "E3": ((0xE3, 0xE3),), "E4": ((0xE4, 0xE9),), "EA": ((0xEA, 0xED),), "EE": ((0xEE, 0xEF),), "F0": ((0xF0, 0xFF),),
+    "E3": ((0xE3, 0xE3),), "E4": ((0xE4, 0xE9),), "EA": ((0xEA, 0xED),), "EE": ((0xEE, 0xEF),), "F0": ((0xF0, 0xFE),),
+    "start": ((0xFF, 0xFF),),
 }  # fmt: skip
 _SAME = "same "  # before a class: the very byte before it once more
 
-_LETTERS, _GAPS = "lower upper", "blank newline tab mark control"
+_LETTERS, _GAPS = "lower upper", "start blank newline tab mark control"
 _SECOND = "80 81 84 94 97 A4 A6 B8 BA BC"
-_ANY = " ".join(_CLASSES)
+_ANY = " ".join(_CLASSES)  # what stands before "start" takes nothing
 
 # What stands before, what follows it, and what that takes: (fewest, usual, most).
 _WEIGHTS: tuple[tuple[str, str, tuple[float, float, float]], ...] = (
@@ -67,15 +68,15 @@ _WEIGHTS: tuple[tuple[str, str, tuple[float, float, float]], ...] = (
     ("digit", "digit", (0.2, 0.334, 0.92)),
     ("digit", "same digit", (0.45, 0.678, 1.3)),
     # blanks and line ends: one blank belongs to the word that follows; many are one token
-    (f"{_LETTERS} digit mark newline control {_SECOND}", "blank", (0.2, 0.288, 0.37)),
+    (f"start {_LETTERS} digit mark newline control {_SECOND}", "blank", (0.2, 0.288, 0.37)),
     ("blank tab", "blank", (0.01, 0.016, 0.03)),
-    (f"{_LETTERS} digit mark blank tab control {_SECOND}", "newline", (1.0, 1.247, 1.5)),
+    (f"start {_LETTERS} digit mark blank tab control {_SECOND}", "newline", (1.0, 1.247, 1.5)),
     ("newline", "newline", (0.2, 0.3, 0.5)),
     ("newline", "same newline", (0.1, 0.188, 0.5)),
-    (f"{_LETTERS} digit mark blank newline control {_SECOND}", "tab", (1.1, 1.293, 1.4)),
+    (f"start {_LETTERS} digit mark blank newline control {_SECOND}", "tab", (1.1, 1.293, 1.4)),
     ("tab", "same tab", (0.02, 0.071, 0.1)),
     # marks, of prose and of code; the same one many times is one token
-    (f"{_LETTERS} digit blank newline tab control {_SECOND}", "mark", (0.6, 0.658, 0.8)),
+    (f"start {_LETTERS} digit blank newline tab control {_SECOND}", "mark", (0.6, 0.658, 0.8)),
     ("mark", "mark", (0.62, 0.677, 0.8)),
     ("mark", "same mark", (0.005, 0.009, 0.02)),
     (_ANY, "control", (0.5, 1.0, 1.0)),
@@ -110,7 +111,7 @@ _WEIGHTS: tuple[tuple[str, str, tuple[float, float, float]], ...] = (
 
 PAIRS = 1 << 16
 _PART = 1 << 18  # bytes looked at in one go
-_BEFORE = b"\n"  # a text begins as a line does
+_START = b"\xff"  # a byte that no UTF-8 holds: where a text begins
 
 
 @cache
@@ -144,6 +145,11 @@ def profile(text: str | bytes) -> Profile:
     return counts
 
 
+def joined(texts: Iterable[str]) -> bytes:
+    """Several texts as one to be counted: what stands between them takes nothing."""
+    return _START.join([text.encode("utf-8", "surrogatepass") for text in texts])
+
+
 def weigh(counts: Profile) -> Span:
     """The tokens of what was counted."""
     low, expected, high = (_table() @ counts).tolist()
@@ -166,7 +172,7 @@ def span(text: str | bytes) -> Span:
 def _parts(text: str | bytes) -> Iterator[NDArray[np.uint16]]:
     """Each byte with the one before it, as one number."""
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    raw = _BEFORE + raw
+    raw = _START + raw
     for start in range(0, len(raw) - 1, _PART):
         size = min(_PART, len(raw) - 1 - start)
         yield np.ndarray((size,), "<u2", raw, start, (1,))  # a pair begins at every byte

@@ -153,7 +153,7 @@ async def open_embedded(job: Job, index: int, forms: SchemaForms, environ: Mappi
     """The endpoint number `index` of the job: its weights are found, their server runs and answers. Raises SpecError."""
     chosen = job.spec.endpoint[index]
     insist_on_llama_cpp()
-    weights = find_weights(environ, chosen=_chosen(job), name=job.spec.model.name)
+    weights = find_weights(environ, chosen=chosen_weights(job), name=job.spec.model.name)
     loaded = state_of(weights.path)
     server = LocalServer(weights, _serving(weights, chosen))
     try:
@@ -173,7 +173,8 @@ async def open_embedded(job: Job, index: int, forms: SchemaForms, environ: Mappi
     return EmbeddedEndpoint(server, relay, endpoint, loaded)
 
 
-def _chosen(job: Job) -> Path | None:
+def chosen_weights(job: Job) -> Path | None:
+    """The file that `model.weights` names."""
     named = job.spec.model.weights
     return job.base / Path(named).expanduser() if named is not None else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from headrace.ledger.reader import LedgerReader, StoredUnit
 from headrace.prompts.render import PromptRenderer
 from headrace.runs.reuse import Reuse
 from headrace.sources.open import OpenedSource
-from headrace.sources.records import RecordPlaces, RecordsFile, parse
+from headrace.sources.records import RecordPlaces, parse
 from headrace.values import Failure, Intaken, Item, Kind, Note, Piece, Record, Reply, Unit
 
 ALL_ALIKE = 1000  # so many rejects for one reason, and nothing else, are the user's mistake and not the records'
@@ -59,13 +59,29 @@ class Making(Struct, frozen=True):
     dedupe: bool = True
 
 
+class Copies(Protocol):
+    """Takes the records that cannot stay where they were read."""
+
+    @property
+    def length(self) -> int: ...
+
+    def append(self, raws: Iterable[bytes]) -> list[tuple[int, int]]: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Stores(Struct, frozen=True):
-    """Where records and units lie. `source` is None once the input has been read whole."""
+    """Where records and units lie. `source` is None once the input has been read whole.
+
+    Without `places` and `reader` it can only be read on: nothing is recalled.
+    """
 
     source: OpenedSource | None
-    records: RecordsFile
-    places: RecordPlaces
-    reader: LedgerReader
+    records: Copies
+    places: RecordPlaces | None
+    reader: LedgerReader | None
     index: DedupeIndex
 
     def close(self) -> None:
@@ -195,7 +211,7 @@ class InputIntake:
             raise InputError(f"input.id: no record has the field {self._making.id_field!a}; fields found: {names}.")
         if self._has_variety:
             return
-        shapes = {_VARIABLE.sub("#", reason): reason for reason in made.reasons}
+        shapes = {shape_of(reason): reason for reason in made.reasons}
         if made.hashes or made.excluded or len(shapes) > 1 or (self._alike and shapes and self._alike[0] not in shapes):
             self._has_variety = True
             return
@@ -213,12 +229,15 @@ class InputIntake:
     # -- from the ledger
 
     def recall(self, after: int, limit: int) -> list[Unit]:
+        assert self._reader is not None
         return self._rendered(self._reader.pending(after, limit))
 
     def recall_these(self, seqs: list[int]) -> list[Unit]:
+        assert self._reader is not None
         return self._rendered(self._reader.pending_these(seqs))
 
     def _rendered(self, stored: Sequence[StoredUnit]) -> list[Unit]:
+        assert self._places is not None
         raws = self._places.fetch([unit.place for unit in stored])
         return [self._render_again(unit, raw) for unit, raw in zip(stored, raws, strict=True)]
 
@@ -241,6 +260,7 @@ class InputIntake:
 
     def _correction(self, payload: bytes, attempt: int) -> bytes | None:
         """The payload of a re-ask that an earlier process had begun."""
+        assert self._reader is not None
         last = self._reader.last_reply(attempt)
         if last is None or last.kind is None:
             return None
@@ -274,6 +294,11 @@ class _Made:
         self.reasons.append(reason)
         self.rejected += 1
         self.next_item += 1
+
+
+def shape_of(reason: str) -> str:
+    """A reject's reason without what differs from record to record: equal for those that are rejected for one reason."""
+    return _VARIABLE.sub("#", reason)
 
 
 def _listed(names: Sequence[str], most: int = 20) -> str:

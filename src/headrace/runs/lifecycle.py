@@ -76,9 +76,13 @@ def resumed(job: Job, folder: RunFolder) -> Job:
     if len(found) != 1 or job.spec.content_hash() in found:
         return job
     (content,) = found.values()
-    tables = job.spec.model_dump(mode="json", by_alias=True)
-    answer = {**content["answer"], "retry_invalid": job.spec.answer.retry_invalid}
-    return Job(spec=JobSpec.model_validate({**tables, **content, "answer": answer}), path=job.path, base=job.base)
+    return Job(spec=with_content(job.spec, content), path=job.path, base=job.base)
+
+
+def with_content(spec: JobSpec, content: dict[str, Any]) -> JobSpec:
+    """The job with the content keys of one of its runs; its operating keys stay."""
+    answer = {**content["answer"], "retry_invalid": spec.answer.retry_invalid}
+    return JobSpec.model_validate({**spec.model_dump(mode="json", by_alias=True), **content, "answer": answer})
 
 
 def job_candidates(job: Job, root: Path, *, strict: bool = False) -> list[Candidate]:

@@ -109,10 +109,12 @@ def test_obs_01_a_key_on_the_command_line_is_not_repeated(capsys: pytest.Capture
     assert "SECRET-TEST-123" not in "".join(capsys.readouterr())
 
 
-def test_the_dry_run_is_refused_before_anything_is_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_dry_run_without_an_input_is_refused_before_anything_is_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     before = sorted(tmp_path.rglob("*"))
     assert app.invoke(["run", "job.toml", "--dry-run"]) == 2
-    assert "not served" in capsys.readouterr().err
+    assert "in.jsonl: no such file" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

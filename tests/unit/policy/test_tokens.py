@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.tokens import Span, estimate, profile, span, weigh
+from headrace.policy.tokens import Span, estimate, joined, profile, span, weigh
 
 # Tokens as o200k, cl100k, Qwen 3.5, DeepSeek V3 and SmolLM2 have them.
 COUNTED = [
@@ -104,6 +104,7 @@ def test_profiles_add_up(texts: list[str]) -> None:
     together = sum((profile(text) for text in texts), profile(""))
 
     assert weigh(together).expected == pytest.approx(sum(estimate(text) for text in texts), rel=1e-5, abs=1e-6)
+    assert weigh(profile(joined(texts))).expected == pytest.approx(weigh(together).expected)
 
 
 @given(SURROGATES)
