@@ -278,7 +278,7 @@ LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0 LEFT JOIN unit ON unit.
 SELECT count(*) FROM meta WHERE key LIKE 'input cap %';
 
 -- mark_capped: accepted answers to prompts of which exactly so much was counted as their endpoint reads at most
-UPDATE attempt SET notes = notes | ?1 WHERE kind IS NULL AND origin = 0 AND notes & ?1 = 0 AND EXISTS
+UPDATE attempt SET notes = notes | ? WHERE kind IS NULL AND origin = 0 AND notes & ? = 0 AND EXISTS
     (SELECT 1 FROM meta WHERE key = 'input cap ' || attempt.endpoint AND value = CAST(attempt.prompt_tokens AS TEXT));
 
 -- count_noted: items whose answer bears this note
@@ -308,5 +308,5 @@ SELECT hash FROM unit WHERE state < 2 AND kind = 0;
 -- pace: seconds in which requests were settled, and how many
 SELECT count(DISTINCT at), total(settled) FROM sample;
 
--- sends: sends, and the time from the first to the end of the last
+-- send_span: sends, and the time from the first to the end of the last
 SELECT count(*), max(started_at + seconds) - min(started_at) FROM attempt WHERE origin = 0;

@@ -193,7 +193,7 @@ class SqliteLedger:
         try:
             with mapped(self.path):
                 self._run("BEGIN IMMEDIATE")
-                self._many("mark_capped", [(to_bits([Note.INPUT_TRUNCATION_SUSPECTED]),)])
+                self._many("mark_capped", [(to_bits([Note.INPUT_TRUNCATION_SUSPECTED]),) * 2])
                 self._run("COMMIT")
         except BaseException:
             self._roll_back()
