@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import client_cost, faults, memory, start
+from bench import client_cost, estimate, faults, memory, start
 from bench.figures import Figure, print_table
 from bench.processes import ROOT, MeasurementError
 
@@ -32,6 +32,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("memory", lambda: memory.measure(records=QUICK_UNITS // 2)),
             ("feed", lambda: script("feed", "--quick")),
             ("order", lambda: script("order", "--quick")),
+            ("estimate", lambda: estimate.measure(records=300)),
         )
     return (
         ("client_cost", client_cost.measure),
@@ -42,6 +43,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
         ("memory", memory.measure),
         ("feed", lambda: script("feed")),
         ("order", lambda: script("order")),
+        ("estimate", estimate.measure),
     )
 
 

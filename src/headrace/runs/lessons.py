@@ -54,7 +54,7 @@ def learn(job: Job, candidates: Sequence[Candidate], identities: Sequence[str | 
     answers: tuple[Sequence[int], str | None] = ((), None)
     pace: tuple[float | None, str | None] = (None, None)
     for candidate in candidates:
-        if not known or not candidate.has_answer or not _is_same_model(candidate.content, job):
+        if not known or not _is_same_model(candidate.content, job):
             continue
         try:
             read = _Read(candidate.folder, job, known)
