@@ -310,3 +310,12 @@ SELECT count(DISTINCT at), total(settled) FROM sample;
 
 -- send_span: sends, and the time from the first to the end of the last
 SELECT count(*), max(started_at + seconds) - min(started_at) FROM attempt WHERE origin = 0;
+
+-- loads: for each number in flight of an endpoint, the seconds that it stood at and what was settled in them
+SELECT in_flight, count(*), sum(settled) FROM sample WHERE endpoint = ? AND NOT paused GROUP BY in_flight;
+
+-- most_in_flight: the most that an endpoint had, and its window at last
+SELECT max(in_flight), (SELECT window FROM sample WHERE endpoint = ? ORDER BY rowid DESC LIMIT 1) FROM sample WHERE endpoint = ?;
+
+-- mean_lengths: tokens of prompts and answers of accepted answers of an endpoint, on average
+SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = ? AND kind IS NULL AND origin = 0;

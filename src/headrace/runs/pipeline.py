@@ -39,7 +39,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.spending import spent_so_far
-from headrace.runs.status import status
+from headrace.runs.status import capacity, status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 
@@ -326,13 +326,13 @@ class Run:
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
             if not (self.is_idle and archive.is_of_the_end(self.folder)):  # else it tells who answered, which stays true
-                self._archive(document)
+                self._archive(document, capacity(self.folder.path))
         except LedgerError:
             if code != 7:
                 raise
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
-    def _archive(self, figures: dict[str, Any]) -> None:
+    def _archive(self, figures: dict[str, Any], ceilings: Sequence[dict[str, Any]] = ()) -> None:
         job = self.job
         archive.write(
             self.folder,
@@ -344,6 +344,7 @@ class Run:
                 "base": str(job.base.resolve()),
                 "headrace": __version__,
                 "configuration": job.spec.model_dump(mode="json", by_alias=True),
+                "capacity": list(ceilings),
                 "figures": figures,
             },
         )

@@ -16,6 +16,7 @@ from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
+from headrace.runs.ceilings import ceilings_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of
@@ -53,11 +54,21 @@ def show(path: Path) -> dict[str, Any]:
             {"config": c.number, "made_at": c.made_at, "hash": c.content_hash, "content": c.content, "operating": c.operating}
             for c in reader.configs()
         ]
+        capacity = ceilings_of(reader)
     finally:
         reader.close()
     document = archive.read(folder)
     document.pop("figures", None)
-    return {**document, "configurations": configurations, "figures": status(path)}
+    return {**document, "capacity": capacity, "configurations": configurations, "figures": status(path)}
+
+
+def capacity(path: Path) -> list[dict[str, Any]]:
+    """What each endpoint of a run takes at once, as its archive keeps it. Raises LedgerError."""
+    reader = LedgerReader(RunFolder(path).ledger)
+    try:
+        return ceilings_of(reader)
+    finally:
+        reader.close()
 
 
 class _Units(NamedTuple):

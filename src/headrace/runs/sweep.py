@@ -126,7 +126,6 @@ class _Sweep:
         first = await self._first()
         if isinstance(first, Failure):
             raise EndpointError(said_of(first, self._endpoint.name))
-        swept.stopped = f"--max-concurrency {self._effort.most}"
         for level in levels(self._effort.most):
             count = max(_LEAST, _WAVES * level)
             if swept.requests + count > self._effort.requests:
@@ -145,6 +144,7 @@ class _Sweep:
             if is_flat([(one.concurrency, one.rate) for one in swept.levels]):
                 swept.stopped = "more in flight bring no more"
                 return
+        swept.stopped = f"--max-concurrency {self._effort.most}"
 
     async def _first(self) -> Reply | Failure:
         """Alone, and again where only a field of ours was refused that is then written otherwise."""
