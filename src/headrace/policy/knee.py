@@ -22,14 +22,6 @@ def levels(most: int) -> list[int]:
     return [*found, most]
 
 
-def throughput(level: int, answered: int, busy_s: float) -> float:
-    """Answers a second with so many in flight, by Little's law: `busy_s` is the sum of the times that requests took.
-
-    What is idle while the last ones of a level come back does not count.
-    """
-    return answered * level / busy_s if busy_s > 0 else 0.0
-
-
 def is_flat(points: Sequence[Point]) -> bool:
     """Whether the last ones brought no gain over the best before them."""
     if len(points) <= _FLAT:

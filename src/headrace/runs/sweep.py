@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from headrace.endpoints.http import HttpEndpoint
 from headrace.errors import EndpointError, SpecError
-from headrace.policy.knee import is_flat, knee, levels, throughput
+from headrace.policy.knee import is_flat, knee, levels
 from headrace.runs.probing import Asking, opened, said_of, spec_of
 from headrace.values import Failure, Kind, Reply, Request, Usage
 
@@ -157,16 +157,15 @@ class _Sweep:
     async def _level(self, level: int, count: int) -> Level:
         loop = asyncio.get_running_loop()
         left, seconds, usages = count, list[float](), list[Usage]()
-        busy_s, failed = 0.0, 0
+        failed, began_at = 0, loop.time()
 
         async def work() -> None:
-            nonlocal left, busy_s, failed
+            nonlocal left, failed
             while left > 0:
                 left -= 1
                 began = loop.time()
                 came = await self._send()
                 took = loop.time() - began
-                busy_s += took
                 if isinstance(came, Failure):
                     failed += 1
                     if came.kind in (Kind.RATE_LIMITED, Kind.OVERLOADED, Kind.QUOTA):
@@ -179,10 +178,12 @@ class _Sweep:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(level):
                 tasks.create_task(work())
+        # Whole waves: what a slow last one leaves idle counts, and what the first ones did not have to wait for is no gain.
+        elapsed_s = max(loop.time() - began_at, 1e-6)
         told = [usage.completion for usage in usages if usage.completion is not None]
         return Level(
-            level, len(seconds), failed, throughput(level, len(seconds), busy_s),
-            throughput(level, sum(told), busy_s) if told else None,
+            level, len(seconds), failed, len(seconds) / elapsed_s,
+            sum(told) / elapsed_s if told else None,
             _quantile(seconds, 0.5), _quantile(seconds, 0.95),
         )  # fmt: skip
 
