@@ -105,7 +105,7 @@ def test_per_11_one_of_three_endpoints_is_lost_and_no_unit_with_it(mill, until):
         _, err = run.communicate()
         assert run.returncode == 0, err
         assert mill.answers() == [f"row {n}." for n in range(1500)]
-        assert min(one.stats()["requests"], three.stats()["requests"]) > 300
+        assert min(one.stats()["requests"], three.stats()["requests"]) > 20
 
 
 @pytest.mark.slow
