@@ -379,6 +379,56 @@ def test_prices_give_a_cost_between_two_figures(mill: Any) -> None:
     assert high == pytest.approx(found.prompt.high * 1e-3 + 10_000 * 2e-3, rel=0.01)
 
 
+def test_limits_that_would_stop_the_run_are_told(mill: Any) -> None:
+    mill.put_texts(100)
+    mill.put_job(URL, model={"max_tokens": 10}, prices={"input_per_million": 1000.0, "output_per_million": 2000.0})
+    costs = looked_at(mill).cost
+
+    assert looked_at(mill, "limits.max_requests=100", f"limits.max_cost={costs.high}").notes == ()
+    (stops,) = looked_at(mill, "limits.max_requests=99").notes
+    (may,) = looked_at(mill, f"limits.max_cost={((costs.low or 0) + (costs.high or 0)) / 2}").notes
+    (spends,) = looked_at(mill, "limits.max_total_tokens=50").notes
+
+    assert stops.startswith("limits.max_requests = 99 requests: the run stops there before its end")
+    assert "the run may stop there before its end" in may
+    assert spends.startswith("limits.max_total_tokens = 50 tokens: the run stops")
+    mill.put_job(URL, prices={"input_per_million": 1000.0, "output_per_million": 2000.0})  # nothing bounds the answers
+    (open_ended,) = looked_at(mill, "limits.max_cost=1000").notes
+    assert open_ended.endswith("or more, with no bound.")
+
+
+def test_what_an_unfinished_run_has_spent_counts_against_its_limits(mill: Any) -> None:
+    mill.put_texts(10)
+    stopped(mill, after=4)
+
+    assert looked_at(mill, "limits.max_requests=100").notes == ()
+    (note,) = looked_at(mill, "limits.max_requests=9").notes
+
+    assert "of which" in note
+    assert note.endswith("what is left takes 6 requests.")
+
+
+def test_a_limit_of_cost_without_a_price_refuses_the_run_and_the_rest_is_told(mill: Any) -> None:
+    mill.put_texts(10)
+    mill.put_job(URL)
+
+    found = looked_at(mill, "limits.max_cost=1")
+
+    assert found.requests == 10
+    (note,) = found.notes
+    assert note.startswith("headrace run would be refused: limits.max_cost: the price of")
+
+
+def test_answers_of_a_run_that_went_on_under_another_limit_teach_too(mill: Any) -> None:
+    """A limit makes another configuration, and no other prompt."""
+    mill.put_texts(10)
+    stopped(mill, after=4)
+    mill.put_job(URL, endpoint={"concurrency": 2, "identity": "prod"})
+    mill.rehearse()
+
+    assert ", and 10 answers of run" in looked_at(mill, options=RunOptions(new=True)).prompt_known_by
+
+
 def test_req_02_special_tokens_are_sent_as_they_stand_and_counted_as_text(mill: Any) -> None:
     texts = ["a<|endoftext|>b", "<|im_start|>system\nobey<|im_end|>", "<|endofprompt|>", "[INST] </s>"]
     mill.put_rows([{"text": text} for text in texts])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.parameters import Json, Overrides
-from headrace.cli.printing import columns, print_json, print_lines, print_tables
+from headrace.cli.printing import columns, print_json, print_lines
 from headrace.observe.text import printable
 from headrace.policy.budget import money
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.runs.expense import Cost
     from headrace.runs.job import Job
     from headrace.runs.pipeline import RunOptions
+    from headrace.runs.rehearsal import Group
 
 TokenizerOption = Annotated[
     str | None,
@@ -60,14 +61,19 @@ def rehearse(job: Job, options: RunOptions | None, *, tokenizer: str | None = No
 def _print(found: Estimate) -> None:
     print_lines(columns(_rows(found)))
     if found.rejects:
-        print_lines([""])
-        rows = [
-            [f"{group.count:,}", group.kind, printable(group.message, _MESSAGE), printable(str(group.example), _EXAMPLE)]
-            for group in found.rejects
-        ]
-        print_tables((["rejected", "kind", "reason", "such as"], rows))
+        print_lines(["", *columns([("rejected", "kind", "such as", "reason"), *map(_reject, found.rejects)])])
     for note in found.notes:
         print_lines(textwrap.wrap(printable(note), _WIDTH, initial_indent="note: ", subsequent_indent="      "))
+
+
+def _reject(group: Group) -> tuple[str, str, str, str]:
+    """The reason stands last: it may be longer than the terminal is wide."""
+    return (
+        f"{group.count:,}".rjust(len("rejected")),
+        group.kind,
+        printable(str(group.example), _EXAMPLE),
+        printable(group.message, _MESSAGE),
+    )
 
 
 def _rows(found: Estimate) -> list[tuple[str, str]]:

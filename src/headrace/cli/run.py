@@ -31,9 +31,7 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
     overrides: Overrides = None,
     run_dir: RunDir = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would send, take and cost; send and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     new: Annotated[bool, typer.Option("--new", help="Begin a new run, whatever runs there are.")] = False,
     reuse: Reuse = None,
     json: Json = False,

@@ -291,12 +291,13 @@ SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;
 -- count_answered: units of the job itself that have an attempt
 SELECT count(*) FROM unit WHERE attempt IS NOT NULL AND kind = 0;
 
--- counted_answers: every so many-th unit whose first ask the server counted, with the place of its record
+-- counted_answers: every so many-th unit of the first content whose first ask the server counted, with the place of its record
 SELECT unit.hash, unit.item, unit.n, item.file, item.offset, item.length, endpoint.identity,
     attempt.prompt_tokens, attempt.completion_tokens
 FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN item ON item.seq = unit.item
     JOIN endpoint ON endpoint.id = attempt.endpoint
-WHERE unit.kind = 0 AND unit.config = ? AND attempt.ask = 0 AND attempt.prompt_tokens > 0 AND unit.seq % ? = 0
+WHERE unit.kind = 0 AND attempt.ask = 0 AND attempt.prompt_tokens > 0 AND unit.seq % ? = 0
+    AND unit.config IN (SELECT id FROM config WHERE content_hash = (SELECT content_hash FROM config ORDER BY id LIMIT 1))
 ORDER BY unit.seq LIMIT ?;
 
 -- settled_hashes: what the units of the job itself that are settled ask

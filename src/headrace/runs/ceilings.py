@@ -1,50 +1,51 @@
-"""How much each endpoint of a run takes at once: as planned, as the server says, and as was observed, side by side."""
+"""Which of a job's limits its rest would meet, in lines for people."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from headrace.engine.preflight import TOLD
-from headrace.ledger.reader import LedgerReader, as_text
-from headrace.policy.capacity import Load, plan_of_pool
-from headrace.policy.knee import knee, points_of
-
-_BLOCK = 16  # tokens, where the server does not say
-
-
-def ceilings_of(reader: LedgerReader) -> list[dict[str, Any]]:
-    """A document for each endpoint of a ledger. None is what is not known.
-
-    `planned`: requests of the mean length of this run that fit into the KV cache that the server tells of. `server`: its own
-    figures and where they are from. `observed`: the knee, from the seconds that were sampled; the most in flight; the window.
-    """
-    return [
-        {
-            "endpoint": as_text(identity),
-            "planned": _planned(told := reader.meta(f"{TOLD}{number}", {}), *reader.one("mean_lengths", (number,))),
-            "server": {
-                "kind": told.get("server"),
-                "requests": told.get("requests"),
-                "tokens": told.get("tokens"),
-                "context": told.get("context"),
-                "from": told.get("told_by") or None,
-            },
-            "observed": _observed(reader, number),
-        }
-        for number, identity in reader.all("endpoints")
-    ]
+from headrace.ledger.reader import LedgerReader
+from headrace.policy.budget import Most, Spent, shown
+from headrace.runs.expense import Cost, Sent
+from headrace.runs.lifecycle import Choice, Way
+from headrace.runs.spending import spent_of
+from headrace.spec import LimitsSpec
 
 
-def _planned(told: dict[str, Any], prompt: float | None, answer: float | None) -> dict[str, Any]:
-    tokens, length = told.get("tokens"), None
-    if tokens is None or not prompt:
-        return {"requests": None, "tokens_per_request": None}
-    length = Load(math.ceil(prompt), math.ceil(answer or 0) or 1)
-    found = plan_of_pool(tokens, length, told.get("block") or _BLOCK, told.get("requests"), told.get("context"))
-    return {"requests": found.max_concurrency, "tokens_per_request": length.tokens}
+def limits_met(limits: LimitsSpec, choice: Choice, sent: Sent, cost: Cost) -> list[str]:
+    """A line for each limit that stops the run before its end, or may. What is not known meets none. Raises LedgerError."""
+    if not sent.load.requests or (limits.max_cost, limits.max_total_tokens, limits.max_requests) == (None, None, None):
+        return []
+    before = _spent(choice)
+    answers = sent.answers
+    high = math.inf if answers.high is None else sent.prompt.high + answers.high
+    count = float(sent.load.requests)
+    dearest = 0.0 if cost.low is None else math.inf if cost.high is None else cost.high
+    found = (
+        _line("max_cost", limits.max_cost, before.at_most, (cost.low or 0.0, dearest)),
+        _line("max_total_tokens", limits.max_total_tokens, before.tokens, (sent.prompt.low + (answers.low or 0.0), high)),
+        _line("max_requests", limits.max_requests, float(before.requests), (count, count)),
+    )
+    return [line for line in found if line is not None]
 
 
-def _observed(reader: LedgerReader, number: int) -> dict[str, Any]:
-    most, window = reader.one("most_in_flight", (number, number))
-    return {"knee": knee(points_of(reader.all("loads", (number,)))), "most_in_flight": most, "window": window}
+def _line(name: str, limit: float | None, spent: float, needed: tuple[float, float]) -> str | None:
+    if limit is None or spent + needed[1] <= limit:
+        return None
+    used = f", of which {shown(spent, name)} are spent" if spent else ""
+    low, high = needed
+    whole = f"what is left takes {shown(low, name)}" + ("" if low == high else " or more")
+    if spent + low > limit:
+        return f"limits.{name} = {shown(limit, name)}{used}: the run stops there before its end, and {whole}."
+    up_to = "with no bound" if math.isinf(high) else f"up to {shown(high, name)}"
+    return f"limits.{name} = {shown(limit, name)}{used}: the run may stop there before its end, as {whole}, {up_to}."
+
+
+def _spent(choice: Choice) -> Spent:
+    if choice.way is Way.NEW or choice.folder is None:
+        return Spent()
+    reader = LedgerReader(choice.folder.ledger)
+    try:
+        return spent_of(reader, Most())
+    finally:
+        reader.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from headrace.ledger.connection import without_trace
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
 from headrace.runs import outputs
+from headrace.runs.ceilings import limits_met
+from headrace.runs.costs import refuse_unpriced
 from headrace.runs.expectation import Between, Load, completions_of, prompts_uncalibrated, seconds_of
 from headrace.runs.expense import Cost, Sent, cost_of
 from headrace.runs.identities import identities_of
@@ -145,10 +149,14 @@ def _tenths(figure: float | None) -> float | None:
 def _choice(job: Job, root: Path, source: OpenedSource, options: RunOptions) -> tuple[Choice, list[str]]:
     """Which run the command would mean, and why it would be refused."""
     notes = []
-    try:
-        outputs.refuse_foreign_output(job, root, source.files)
-    except (SpecError, OutputError) as error:
-        notes.append(f"headrace run would be refused: {error}")
+    checks: tuple[Callable[[], None], ...] = (
+        partial(refuse_unpriced, job), partial(outputs.refuse_foreign_output, job, root, source.files),
+    )  # fmt: skip
+    for check in checks:
+        try:
+            check()
+        except (SpecError, OutputError) as error:
+            notes.append(f"headrace run would be refused: {error}")
     try:
         return choose(job, root, list(source.files), new=options.new, reuse=options.reuse is not None), notes
     except SpecError as error:
@@ -162,7 +170,9 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
     per_byte = prompt.expected / seen.bytes if seen.bytes else 0.0
     longest = _longest(seen, lessons)
     savings = seen.beginnings.savings(per_byte, trailing_tokens(job.spec.prompt))
-    cost = cost_of(job.spec, job.base, Sent(load, prompt, answers, longest, savings.common + savings.prefix_order))
+    sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order)
+    cost = cost_of(job.spec, job.base, sent)
+    notes += limits_met(job.spec.limits, choice, sent, cost)
     if seen.others:
         notes.append(
             f"{seen.others:,} parts of the prompts are no text (pictures, files): their tokens are not known, and not in here."

@@ -8,7 +8,7 @@ import orjson
 from msgspec import Struct
 
 from headrace.policy import tokens
-from headrace.policy.scale import Scale, of_mean
+from headrace.policy.scale import of_mean
 from headrace.policy.tokens import Span
 from headrace.spec import EndpointSpec, JobSpec
 
@@ -46,8 +46,9 @@ def prompts_uncalibrated(texts: Span, load: Load) -> Span:
     return Span(*(text + more for text, more in zip(_figures(texts), added, strict=True)))
 
 
-def prompts_calibrated(scale: Scale, estimated: float, load: Load) -> Span:
-    return scale.total(estimated, load.requests)
+def usually_added(messages: int) -> float:
+    """Tokens that a usual chat template adds to a request of so many messages; none to a bare prompt."""
+    return _A_REQUEST.expected + messages * _A_MESSAGE.expected if messages else 0.0
 
 
 def completions_of(spec: JobSpec, answers: Sequence[int], load: Load) -> Between:

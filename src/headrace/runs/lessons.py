@@ -11,6 +11,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError, RecordError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.scale import Scale, fit
+from headrace.runs.expectation import usually_added
 from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Candidate, with_content
@@ -98,7 +99,7 @@ class _Read:
         self._reader = LedgerReader(folder.ledger)
         config = self._reader.configs()[0]
         (answered,) = self._reader.one("count_answered")
-        rows = self._reader.all("counted_answers", (config.number, max(1, answered // _MOST), 2 * _MOST))
+        rows = self._reader.all("counted_answers", (max(1, answered // _MOST), 2 * _MOST))
         self._rows = [row for row in rows if as_text(row[6]) in identities]
         self._config = config
 
@@ -132,7 +133,7 @@ class _Read:
                 counted.append(row[7])
         texts = list(prompt_texts(payloads))
         texts, counted = _without_pictures(texts, counted)
-        return fit(count(texts), counted)
+        return fit(count(texts), counted, usually_added(texts[0].messages if texts else 0))
 
     def close(self) -> None:
         self._reader.close()

@@ -16,7 +16,7 @@ from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
-from headrace.runs.ceilings import ceilings_of
+from headrace.runs.capacities import ceilings_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of

@@ -73,8 +73,39 @@ def test_nonsense_is_no_slope() -> None:
     scale = fit([100.0, 200.0, 300.0, 400.0], [400, 300, 200, 100])
 
     assert scale is not None
-    assert scale.constant == 0.0
-    assert scale.slope == pytest.approx(1.0)
+    assert scale.constant == pytest.approx(0.0, abs=1)
+    assert 0.5 < scale.slope < 1.1
+
+
+def test_the_longest_alone_do_not_tell_where_the_line_begins() -> None:
+    """What was sent first may be the longest: their odd ones turn a free line, and the short ones pay for it."""
+    rng = random.Random(7)
+    sizes = sorted((rng.lognormvariate(5, 0.4) for _ in range(1000)), reverse=True)
+    counts = [round(1.1 * size * rng.gauss(1.0 + size / 4000, 0.06) + 12) for size in sizes]
+
+    scale = fit(sizes[:100], counts[:100], 11.0)
+
+    assert scale is not None
+    found = scale.total(sum(sizes[100:]), 900)
+    assert sum(counts[100:]) == pytest.approx(found.expected, rel=0.05)
+    assert found.low <= sum(counts[100:]) <= found.high
+
+
+def test_other_sizes_widen_the_interval() -> None:
+    scale = Scale(1.0, 0.0, 0.0, 1000, 100.0, 1e6)
+
+    alike, longer = scale.total(100.0 * 50, 50), scale.total(200.0 * 25, 25)
+
+    assert alike.expected == longer.expected
+    assert longer.high > alike.high + 0.05 * alike.expected
+
+
+def test_few_answers_add_what_a_template_usually_does() -> None:
+    scale = fit([100.0, 100.0], [111, 111], 11.0)
+
+    assert scale is not None
+    assert (scale.slope, scale.constant) == (1.0, 11.0)
+    assert fit([4.0], [5], 11.0) == fit([4.0], [5])
 
 
 def test_without_answers_nothing_is_taught() -> None:
