@@ -121,6 +121,18 @@ ENGINE = (
         "        for attempt in self.attempts:\n            if attempt.origin is not Origin.SENT",
     ),
     Mutation(
+        "a limit is that of each process, not of the run",
+        "headrace.engine.live",
+        "self.budget = knobs.budget(parts.endpoints, start.spent)\n",
+        "self.budget = knobs.budget(parts.endpoints, type(start.spent)())\n",
+    ),
+    Mutation(
+        "a limit stops a run while what is in flight may still give room",
+        "headrace.engine.live",
+        "if self.budget is not None and not self.budget.in_flight:",
+        "if self.budget is not None:",
+    ),
+    Mutation(
         "a run that was stopped ends as if it were finished",
         "headrace.engine.live",
         "self._ending = Ending(reason, message, exit_code)",

@@ -34,7 +34,7 @@ PRICES = Prices(1e-6, 4e-6, 5e-7)  # of every endpoint
 BESIDE = 8  # tokens that no fake puts around a prompt
 LONG = 120  # a life with more texts than this fills every buffer
 # Statements of either ledger that few commits run.
-RARE_STATEMENTS = ("released", "release", "reopened", "reopen", "settle_unsent", "samples", "insert_sample")
+RARE_STATEMENTS = ("released", "release", "reopened", "reopen", "settle_unsent", "samples", "insert_sample", "insert_bound")
 
 
 @dataclass(frozen=True)

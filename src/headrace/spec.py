@@ -253,7 +253,8 @@ class LimitsSpec(Section):
     )
 
 
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+DEAREST = 100_000.0  # USD for a million tokens: what is above it is a slip of units; the dearest models cost a hundredth of it
+Price = Annotated[float, Field(ge=0, le=DEAREST, allow_inf_nan=False)]
 
 
 class PricesSpec(Section):
@@ -266,7 +267,7 @@ class PricesSpec(Section):
         None, description="For those of the answer that were reasoning; without it they cost as the others."
     )
     per_request: Price | None = Field(None, description="USD for each answered request, on top of its tokens.")
-    gpu_hour: Annotated[float, Field(gt=0)] | None = Field(
+    gpu_hour: Annotated[float, Field(gt=0, le=DEAREST)] | None = Field(
         None, description="One's own server instead: USD for one GPU for an hour, with tokens_per_second."
     )
     gpus: Annotated[int, Field(ge=1)] | None = Field(None, description="How many GPUs serve; by default one.")
@@ -275,6 +276,7 @@ class PricesSpec(Section):
     )
     file: str | None = Field(
         None,
+        min_length=1,
         description='A price list in the layout of LiteLLM\'s model_prices_and_context_window.json; "endpoint": the list that '
         "the endpoint itself serves at /models, in OpenRouter's layout.",
     )

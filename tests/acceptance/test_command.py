@@ -215,10 +215,10 @@ def test_help_version_and_schema_need_no_job(mill):
     assert mill.command("run", "nowhere.toml").code == 2
 
 
-def test_a_command_that_is_not_served_is_refused_in_one_line(mill):
+def test_a_key_that_is_not_served_is_refused_in_one_line(mill):
     mill.put_texts(1)
     mill.put_job("http://127.0.0.1:9/v1")
-    told = mill.command("run", "job.toml", "--dry-run", "--json")
+    told = mill.command("run", "job.toml", "--set", "quality.sample=1", "--json")
     assert told.code == 2
     assert told.document["error"]["kind"] == "not_yet"
     assert mill.runs == []

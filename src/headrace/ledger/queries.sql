@@ -309,7 +309,7 @@ SELECT hash FROM unit WHERE state < 2 AND kind = 0;
 -- pace: seconds in which requests were settled, and how many
 SELECT count(DISTINCT at), total(settled) FROM sample;
 
--- send_span: sends, and the time from the first to the end of the last
+-- sent_within: sends, and the time from the first to the end of the last
 SELECT count(*), max(started_at + seconds) - min(started_at) FROM attempt WHERE origin = 0;
 
 -- loads: for each number in flight of an endpoint, the seconds that it stood at and what was settled in them

@@ -142,8 +142,9 @@ class Budget:
         """One line for a run that ends because what it would send next breaks a limit."""
         place, limit, _ = next(entry for entry in self._limits if entry[2] == name)
         wanted = "the next request is one more" if place == 2 else f"the next request may take {shown(amounts[place], name)}"
+        whole = f" ({self.unknown:,} of unknown use counted whole)" if self.unknown and place != 2 else ""
         return (
-            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} spent, and {wanted}; "
+            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} spent{whole}, and {wanted}; "
             "raise the limit to go on"
         )
 
@@ -234,7 +235,9 @@ def money(amount: float) -> str:
         return f"{amount:,.2f}"
     if amount >= 0.01:
         return f"{amount:.4f}"
-    return f"{amount:.{min(12, 2 - math.floor(math.log10(amount)))}f}"
+    if amount < 1e-10:
+        return f"{amount:.2g}"
+    return f"{amount:.{2 - math.floor(math.log10(amount))}f}"
 
 
 def _nobody(_text: str) -> None:

@@ -16,7 +16,7 @@ from headrace.policy.price import Prices
 from headrace.runs.answerers import Answerers
 from headrace.runs.job import Job
 from headrace.runs.jobfaults import shown
-from headrace.runs.prices import Found, asks_endpoints, most_of, name_in_list, prices_of
+from headrace.runs.prices import Found, asks_endpoints, most_of, name_in_list, prices_of, slips_of_units
 from headrace.spec import JobSpec
 
 RECORDED = "found_prices"  # beside the operating keys that a ledger keeps: what the prices were, by who answers
@@ -36,7 +36,7 @@ async def find_costs(job: Job, answerers: Answerers) -> Costs:
     found = await answerers.own_prices(job) if asks_endpoints(spec) else prices_of(spec, job.base)
     insist_on_prices(spec, found)
     most = most_of(spec, found)
-    warnings = _unknown(spec, found)
+    warnings = _unknown(spec, found) + slips_of_units(spec.prices)
     if (spec.limits.max_cost or spec.limits.max_total_tokens) and most.answer >= UNTOLD_ANSWER:
         warnings.append(
             f"nothing bounds an answer: each request reserves {most.answer:,} tokens for it, or what the server says that it "

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
+from headrace.policy.price import MILLION, self_hosted
 from headrace.runs.jobfaults import shown
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec, PricesSpec
 
@@ -241,6 +242,15 @@ def _check_prices(prices: PricesSpec | None) -> None:
             found="nothing",
             allowed="a number",
         )
+    if prices.gpu_hour is not None and prices.tokens_per_second is not None:
+        each = self_hosted(prices.gpu_hour, prices.gpus or 1, prices.tokens_per_second) * MILLION
+        if each > words.DEAREST:
+            raise SpecError(
+                f"prices.tokens_per_second: makes {each:g} USD for a million tokens; allowed: {words.DEAREST:,.0f} at most",
+                key="prices.tokens_per_second",
+                found=f"{prices.tokens_per_second:g}",
+                allowed="what the server delivers in a second",
+            )
     if "model" in written and "file" not in written:
         raise SpecError(
             "prices.model: names an entry of a list; it belongs to prices.file", key="prices.model", allowed="prices.file"

@@ -113,7 +113,7 @@ class _Read:
             return None
         seconds, settled = self._reader.one("pace")
         if seconds < 2 or not settled:
-            settled, seconds = self._reader.one("send_span")
+            settled, seconds = self._reader.one("sent_within")
         return settled / seconds if seconds else None
 
     def scale(self, count: Count) -> Scale | None:

@@ -12,14 +12,15 @@ from msgspec import Struct
 
 from headrace.errors import SpecError
 from headrace.policy.budget import TEMPLATE_TOKENS, UNTOLD_ANSWER, Most
-from headrace.policy.price import Prices, per_million, self_hosted
+from headrace.policy.price import MILLION, Prices, per_million, self_hosted
 from headrace.policy.pricelist import find_in_list, find_in_table, litellm_prices, near_misses, openrouter_prices
 from headrace.runs.jobfaults import shown
 from headrace.runs.jobtext import read_text
-from headrace.spec import ENDPOINT_LIST, EndpointSpec, JobSpec, PricesSpec
+from headrace.spec import DEAREST, ENDPOINT_LIST, EndpointSpec, JobSpec, PricesSpec
 
 _ANSWER_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "n_predict")
 _COPIES = ("n", "best_of")
+_CHEAPEST = 0.0005  # USD for a million tokens: what is below it, and not free, is likely the price of one
 
 
 class Found(Struct, frozen=True):
@@ -59,8 +60,7 @@ def in_own_list(spec: JobSpec, endpoint: EndpointSpec, models: Sequence[Any] | N
     if entry is None:
         ids = [str(model["id"]) for model in models if isinstance(model, Mapping) and "id" in model]
         return Found(Prices(), f"{shown('', name)} is not in the endpoint's list{_near(ids, name)}")
-    prices = openrouter_prices(entry)
-    return Found(prices, None if prices.known else "the endpoint's list has no price for it")
+    return _believed(openrouter_prices(entry), "the endpoint's list")
 
 
 def most_of(spec: JobSpec, found: Sequence[Found]) -> Most:
@@ -119,8 +119,27 @@ def _in_table(table: Mapping[str, Any], spec: JobSpec, endpoint: EndpointSpec) -
     file = shown("prices.file", spec.prices.file if spec.prices is not None else "")
     if key is None:
         return Found(Prices(), f"{shown('', name)} is not in {file}{_near(table, name)}")
-    prices = litellm_prices(table[key])
-    return Found(prices, None if prices.known else f"{file} has no price for it")
+    return _believed(litellm_prices(table[key]), file)
+
+
+def _believed(prices: Prices, where: str) -> Found:
+    """The prices of a list, unless they cannot be USD per token."""
+    if any((price or 0.0) * MILLION > DEAREST for price in (prices.input, prices.output)):
+        most = max(prices.input or 0.0, prices.output or 0.0)
+        return Found(Prices(), f"{where} has {most:g} USD for one token, as if it meant a million")
+    return Found(prices, None if prices.known else f"{where} has no price for it")
+
+
+def slips_of_units(written: PricesSpec | None) -> list[str]:
+    """A line for people for each price of the job's own that seems to be one for a single token."""
+    if written is None:
+        return []
+    named = {name: value for name, value in written.model_dump().items() if name.endswith("_per_million")}
+    return [
+        f"prices.{name} = {value:g} is the price of a million tokens; {value * MILLION:g} is what it would be for one token's."
+        for name, value in named.items()
+        if value is not None and 0 < value < _CHEAPEST
+    ]
 
 
 def name_in_list(spec: JobSpec, endpoint: EndpointSpec) -> str:

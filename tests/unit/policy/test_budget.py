@@ -143,10 +143,10 @@ def test_tokens_are_limited_without_any_price() -> None:
 def test_a_budget_goes_on_where_an_earlier_process_stopped() -> None:
     _, one = purse(Caps(cost=1.0, tokens=1_000, requests=10), Spent(0.1, 0.2, 950.0, 3, 1))
     assert not one.takes(0)
-    assert one.refusal == (
-        "max_total_tokens",
-        0,
-        "limits.max_total_tokens = 1,000 tokens: 950 tokens spent, and the next request may take 100 tokens; raise the limit to go on",
+    assert one.refusal[:2] == ("max_total_tokens", 0)
+    assert one.refusal[2] == (
+        "limits.max_total_tokens = 1,000 tokens: 950 tokens spent (1 of unknown use counted whole), and the next request "
+        "may take 100 tokens; raise the limit to go on"
     )
 
 
@@ -177,6 +177,15 @@ def test_a_refusal_says_the_limit_what_is_spent_and_what_is_wanted(caps: Caps, w
     assert not one.takes(101)
     assert one.refusal[2] == words + "; raise the limit to go on"
     assert budget.in_flight == 0
+
+
+def test_a_refusal_says_what_is_counted_whole() -> None:
+    _, one = purse(Caps(tokens=100, requests=9), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
+    assert not one.takes(101)
+    assert "90 tokens spent (3 of unknown use counted whole), and the next" in one.refusal[2]
+    _, one = purse(Caps(requests=8), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
+    assert not one.takes(101)
+    assert "8 requests spent, and the next" in one.refusal[2]
 
 
 def test_caps_are_true_where_anything_is_limited() -> None:
@@ -222,7 +231,8 @@ def test_what_is_spent_and_in_flight_never_exceeds_a_limit(limit: int, steps: li
         (0.0412, "0.0412"),
         (0.00182325, "0.00182"),
         (1.5e-07, "0.000000150"),
-        (1e-30, "0.000000000000"),
+        (1e-10, "0.000000000100"),
+        (1e-30, "1e-30"),
     ],
 )
 def test_money_is_never_nothing_where_it_is_something(amount: float, words: str) -> None:
