@@ -72,9 +72,10 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
     lines = [f"{status['name'] or 'the run'}: {status['state']}, {item_counts(items)} (run {status['run']})"]
     if output is not None:
         lines.append(f"output: {output}")
-    if status["tokens"]["wasted"] or status["tokens"]["unknown_requests"]:
-        lines.append(f"tokens: {_tokens(status['tokens'])}")
-    if status["cost"]["spent"] or status["cost"]["at_most"]:
+    tokens = status.get("tokens")  # a document may hold no more than the caller knew
+    if tokens and (tokens["wasted"] or tokens["unknown_requests"]):
+        lines.append(f"tokens: {_tokens(tokens)}")
+    if status["cost"]["spent"] or status["cost"].get("at_most"):
         lines.append(f"cost: {cost_words(status['cost'])}")
     if items["failed"] or items["quarantined"]:
         lines.append("`headrace failures` shows why; `headrace retry` sends those again")
