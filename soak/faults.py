@@ -6,6 +6,19 @@ from soak.mutations import Mutation
 
 ENGINE = (
     Mutation(
+        "others go before the first request to an endpoint has been answered",
+        "headrace.policy.canary",
+        "return now >= (self.opens_at if in_flight else self._looks_until)",
+        "return now >= self._looks_until",
+    ),
+    Mutation(
+        "the answer to the first request is thrown away, and paid for again",
+        "headrace.engine.live",
+        "        if isinstance(settled, Outcome):\n            self.committer.batch.outcomes.append(settled)\n",
+        "        if isinstance(settled, Outcome) and is_first:\n            self.feed.retry_at(sending.ended, work)\n"
+        "        elif isinstance(settled, Outcome):\n            self.committer.batch.outcomes.append(settled)\n",
+    ),
+    Mutation(
         "a unit counts as leased before its lease is durable",
         "headrace.engine.feed",
         "            leasing.append(Work(unit))\n",

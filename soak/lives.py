@@ -18,6 +18,7 @@ from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Stopping
 from headrace.policy.budget import Bound, Caps
+from headrace.policy.canary import ALONE_S
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
@@ -66,6 +67,8 @@ class Door:
         self.peak = 0
         self.is_down = False  # as the engine tells
         self.answered_while_down = 0
+        self.alone_until: float | None = None  # the first request of a process goes alone: until then, or until a reply
+        self.crowded = 0  # requests that went beside it
 
     async def send(self, request: Request) -> Reply | Failure:
         assert self.inner is not None
@@ -73,12 +76,17 @@ class Door:
             raise asyncio.CancelledError  # what still runs of a dead process while it is taken down sends nothing
         self._watched.on_sent(request)
         charge = self._watched.charge(request)
-        process = self._process
+        process, now = self._process, asyncio.get_running_loop().time()
+        self.crowded += self.in_flight > 0 and now < (now + 1 if self.alone_until is None else self.alone_until)
+        if self.alone_until is None:
+            self.alone_until = now + ALONE_S
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
             result = await self.inner.send(request)
             charge(result)
+            if isinstance(result, Reply) and process == self._process:
+                self.alone_until = 0.0
             self.answered_while_down += self.is_down and isinstance(result, Reply)
             if isinstance(result, Failure) and result.wait_s is not None:
                 self._watched.was_unwell = True  # it asks all to wait, which is not told of a run that stops
@@ -107,8 +115,9 @@ class Door:
     def start(self, inner: FakeEndpoint) -> None:
         self.inner = inner
         self._process += 1
-        self.in_flight = self.peak = self.answered_while_down = 0
+        self.in_flight = self.peak = self.answered_while_down = self.crowded = 0
         self.is_down = False
+        self.alone_until = None
 
 
 class Watched:
@@ -213,6 +222,7 @@ class _Life:
             self.caps = Caps()
         ending = self._run(number, end)
         facts = self.store.facts()
+        self._check_first()
         self._check_budget(ending)
         self._check(facts, before, self.endpoint.seen - seen, sends, ending)
         self.facts = facts
@@ -309,6 +319,11 @@ class _Life:
         return None
 
     # -- what must hold
+
+    def _check_first(self) -> None:
+        """Nothing goes beside the first request to an endpoint before a reply has come, or so much time has passed."""
+        crowded = {door.name: door.crowded for door in self.endpoint.doors if door.crowded}
+        _insist(not crowded, f"requests went beside the first one: {crowded}")
 
     def _check_budget(self, ending: Ending | None) -> None:
         """What the endpoints have charged is within the limits; a limit ends a process only where the next request breaks it."""

@@ -114,6 +114,7 @@ class Note(StrEnum):
     REPAIRED = "repaired"
     FINISH_UNKNOWN = "finish_unknown"
     USAGE_MISSING = "usage_missing"
+    INPUT_TRUNCATION_SUSPECTED = "input_truncation_suspected"
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -257,6 +258,7 @@ class Failure(Struct, frozen=True, gc=False):
     mended: bool = False
     usage: Usage | None = None
     refused: bool = False  # the connection was refused: a server may still be loading
+    learnt: str | None = None  # what is sent otherwise from now on, where people should know: their schema
     limits: tuple[Limit, ...] | None = None
 
 
@@ -348,7 +350,7 @@ class Capacity(Struct, frozen=True, gc=False):
 
     `server` is vllm, sglang, llama.cpp, ollama, tgi, tei, tensorrt-llm, openai or unknown. `requests` are worked on at once
     at most, `tokens` held in the KV cache, in blocks of `block`; a request may have `context` of them. `told_by` says where
-    the figures are from, `gauges` which of `Gauges` it tells.
+    the figures are from, `gauges` which of `Gauges` it tells. `lists_all`: `models` are all that it lists.
     """
 
     server: str = "unknown"
@@ -360,6 +362,7 @@ class Capacity(Struct, frozen=True, gc=False):
     told_by: str = ""
     models: tuple[str, ...] = ()
     gauges: tuple[str, ...] = ()
+    lists_all: bool = True
 
 
 class Sample(Struct, frozen=True, gc=False):

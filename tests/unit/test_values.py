@@ -40,7 +40,7 @@ def test_the_kinds_are_the_contracts_and_belong_to_one_group_each() -> None:
 
 def test_words_that_users_see() -> None:
     assert list(Status) == ["done", "failed", "quarantined", "rejected", "pending"]
-    assert list(Note) == ["input_cut", "output_cut", "repaired", "finish_unknown", "usage_missing"]
+    assert list(Note) == ["input_cut", "output_cut", "repaired", "finish_unknown", "usage_missing", "input_truncation_suspected"]
     assert f"{Kind.RATE_LIMITED}: slow down" == "rate_limited: slow down"
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import jsonschema_rs
 
 from headrace import canon
 from headrace.answers.excerpt import excerpt
+from headrace.answers.strictness import Objection, objections, strict_form
 from headrace.errors import SpecError
 from headrace.spec import JobSpec
 
@@ -17,28 +19,6 @@ WIRE_NAME = "answer"
 LABEL = "label"
 KEY = "answer.schema"
 WHOLE = "(the whole answer)"  # for people; as a JSON pointer it is the empty text
-
-# Where a schema holds further schemas. What stands elsewhere (enum, const, examples) is data and is not looked into.
-_SCHEMAS = frozenset(
-    {
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "oneOf",
-        "prefixItems",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_TABLES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_DROPPED = frozenset({"default", "$schema"})
 
 
 class AnswerSchema:
@@ -104,42 +84,29 @@ class AnswerSchema:
         return None
 
     def wire(self) -> dict[str, Any]:
-        """The `response_format` that servers are sent: the user's own schema."""
-        return _response_format(self.schema)
+        """The `response_format` that servers are sent: the user's own schema.
 
-    def strict(self) -> dict[str, Any]:
+        Strict, unless no strict form means the same: such a schema strict servers take only without that word.
+        """
+        return _response_format(self.schema, strict=not any(objection.is_final for objection in self.objections))
+
+    def strict(self) -> dict[str, Any] | None:
         """The `response_format` in the form that strict servers insist on, for the one resend after a 400 about the schema.
 
-        Every object is closed and requires all its properties, `default` and `$schema` are left out, `oneOf` is `anyOf`.
-        The answer is checked against the user's schema all the same.
+        None where no such form means the same. The answer is checked against the user's schema all the same.
         """
-        return _response_format(_strict(self.schema))
+        if any(objection.is_final for objection in self.objections):
+            return None
+        return _response_format(strict_form(self.schema), strict=True)
+
+    @cached_property
+    def objections(self) -> list[Objection]:
+        """What strict servers have against the schema."""
+        return objections(self.schema)
 
 
-def _response_format(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": WIRE_NAME, "schema": schema, "strict": True}}
-
-
-def _strict(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    strict: dict[str, Any] = {}
-    for name, value in schema.items():
-        if name not in _DROPPED:
-            strict["anyOf" if name == "oneOf" and "anyOf" not in schema else name] = _strict_part(name, value)
-    kind = schema.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema:
-        strict["additionalProperties"] = False
-        strict["required"] = list(strict.setdefault("properties", {}))
-    return strict
-
-
-def _strict_part(name: str, value: Any) -> Any:
-    if name in _TABLES and isinstance(value, dict):
-        return {key: _strict(part) for key, part in value.items()}
-    if name in _SCHEMAS:
-        return [_strict(part) for part in value] if isinstance(value, list) else _strict(value)
-    return value
+def _response_format(schema: dict[str, Any], *, strict: bool) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": WIRE_NAME, "schema": schema, "strict": strict}}
 
 
 def _refuse_remote(uri: str) -> NoReturn:

@@ -15,7 +15,7 @@ from headrace.endpoints.address import Address
 from headrace.endpoints.envelopes import ServerError, read_error
 from headrace.endpoints.keys import Key
 from headrace.endpoints.likeliest import read_likeliest
-from headrace.endpoints.priority import Scheduling, ask_scheduling, priority_field, unsent
+from headrace.endpoints.priority import priority_field, scheduling_of, unsent
 from headrace.endpoints.ratelimits import LimitHeaders
 from headrace.endpoints.redact import Redactor, shown_url
 from headrace.endpoints.replies import Broken, read_reply
@@ -29,8 +29,7 @@ from headrace.values import TRANSIENT, Capacity, Failure, Gauges, Kind, Reply, R
 NO_KEY = "no key was sent: endpoint.api_key_env, api_key_file or api_key_command names one"
 _TOKENIZE_S = 10.0
 _TOKENIZE_ALL_S = 30.0
-_PAGE_S = 5.0
-_PAGES_S = 10.0
+_MODELS_S = 10.0
 NO_LOGPROBS = (
     'this endpoint cannot serve answer.method = "score"; use answer.method = "generate", or a server or model that gives '
     "log-probabilities"
@@ -142,7 +141,7 @@ class HttpEndpoint:
 
     async def models(self) -> list[Any] | None:
         """The entries of the server's own list of models, asked for once; None where none came. Never raises."""
-        page = await self._page(self._survey.site.models, _PAGES_S)
+        page = await self._page(self._survey.site.models, _MODELS_S)
         if page is None or page[0] != 200 or len(page[1]) > LARGEST_PAGE:
             return None
         try:
@@ -159,14 +158,8 @@ class HttpEndpoint:
         if level is None or isinstance(level, int):
             return None
 
-        async def get(url: str) -> Response:
-            return await self._transport.request("GET", url, self._headers, b"", _PAGE_S, None)
-
-        try:
-            async with asyncio.timeout(_PAGES_S):
-                scheduling = await ask_scheduling(self._address.url, self._address.suffix, get)
-        except (TransportError, TimeoutError):
-            scheduling = Scheduling()
+        capacity = await self._survey.capacity()
+        scheduling = scheduling_of(capacity.server if capacity is not None else "unknown", self._survey.sglang)
         for priority in priority_field(level, scheduling).values():
             self._wire.prioritise(priority)
         return unsent(self.name, level, scheduling)
@@ -223,11 +216,13 @@ class HttpEndpoint:
             error = ServerError(f"it redirects to {shown_url(response.header('location') or '')}")
         failure = self._failure(response, response.status, error)
         if response.status in (400, 422):
+            before = self._wire.form
             change = self._wire.learn(form, error)
             if change is Change.MENDED:
-                return replace(failure, kind=Kind.BAD_REQUEST, mended=True)
+                return replace(failure, kind=Kind.BAD_REQUEST, mended=True, learnt=self._wire.learnt(before))
             if change is Change.SCHEMA_REFUSED:
-                return replace(failure, kind=Kind.SCHEMA_REFUSED)
+                message = f"{failure.message.rstrip('. ')}{self._wire.objections}"
+                return replace(failure, kind=Kind.SCHEMA_REFUSED, message=message)
             if change is Change.LOGPROBS_REFUSED:
                 return replace(failure, kind=Kind.MISCONFIGURED, message=f"{failure.message.rstrip('. ')}; {NO_LOGPROBS}")
         if response.status == 503 and self._wire.drops_priority(form, error):  # SGLang's way to say it

@@ -29,18 +29,21 @@ def open_endpoint(  # noqa: PLR0913 - one door; the keyword arguments are its se
     environ: Mapping[str, str],
     response_format: dict[str, Any] | None = None,
     strict_response_format: dict[str, Any] | None = None,
+    objections: str = "",
     transport: Transport | None = None,
     now: Callable[[], float] | None = None,
 ) -> HttpEndpoint:
     """The endpoint number `index` of the job. Nothing is sent. Raises SpecError: address, key, header, CA bundle, proxy.
 
     `response_format` is the schema as it is asked for first, `strict_response_format` the form to try when the first is
-    refused for its schema. `now` gives Unix time, needed only for waits named as a date by a server that sends no Date.
-    HEADRACE_TRANSPORT in `environ` chooses plain, pyreqwest or aiohttp; without it the first that can be had.
+    refused for its schema, `objections` what strict servers have against it, in words. `now` gives Unix time, needed only for
+    waits named as a date by a server that sends no Date. HEADRACE_TRANSPORT in `environ` chooses plain, pyreqwest or aiohttp;
+    without it the first that can be had.
     """
     chosen = spec.endpoint[index]
     address = read_address(chosen.url, spec.model.route)
-    wire = Wire(spec.model, chosen, response_format, strict_response_format, scored=spec.answer.method == "score")
+    scored = spec.answer.method == "score"
+    wire = Wire(spec.model, chosen, response_format, strict_response_format, scored=scored, objections=objections)
     headers = _plain_headers(chosen.headers)
     key = Key(chosen, base, environ)
     if address.userinfo is not None and not any(name.lower() == "authorization" for name in (*headers, *key.headers())):

@@ -1,18 +1,12 @@
-"""Priority among a server's requests: which field, with which sign, and what has to be asked of the server for that."""
+"""Priority among a server's requests: which field, with which sign, by what the server says of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from headrace.endpoints.envelopes import parse
-from headrace.endpoints.transport import Response
-
 STEP = 100  # more than the 10 by which SGLang lets one request push out another
-Get = Callable[[str], Awaitable[Response]]
 _MOST = 2**63 - 1
 
 
@@ -56,30 +50,11 @@ def unsent(name: str, level: str | int, scheduling: Scheduling) -> str | None:
     return f'{name}: endpoint.priority = "{level}" is not sent: {why}.'
 
 
-async def ask_scheduling(url: str, suffix: str, get: Get) -> Scheduling:
-    """Ask the server behind the route `url` what it is. Costs nothing: pages beside the route. Raises TransportError."""
-    parts = urlsplit(url)
-    base = parts.path.removesuffix(suffix).rstrip("/")
-
-    async def page(path: str) -> Any:
-        response = await get(urlunsplit((parts.scheme, parts.netloc, path, parts.query, "")))
-        return parse(response.body) if response.status == 200 else None
-
-    owner = _owner(await page(f"{base}/models"))
-    if owner == "vllm":
+def scheduling_of(server: str, info: dict[str, Any]) -> Scheduling:
+    """How this server orders. `info`: what SGLang says of its arguments, empty where it says nothing."""
+    if server == "vllm":
         return Scheduling("vllm")
-    root = base.removesuffix("/v1")
-    if owner == "sglang":
-        info = await page(f"{root}/server_info") or await page(f"{root}/get_server_info")
-        return _of_sglang(info if isinstance(info, dict) else {})
-    return Scheduling()
-
-
-def _owner(models: Any) -> Any:
-    """Who says to own the first model of GET /v1/models: both servers put their own name there."""
-    listed = models.get("data") if isinstance(models, dict) else None
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return first.get("owned_by") if isinstance(first, dict) else None
+    return _of_sglang(info) if server == "sglang" else Scheduling()
 
 
 def _of_sglang(info: dict[str, Any]) -> Scheduling:

@@ -31,11 +31,15 @@ _TGI_TOKENS = "tgi_batch_max_total_tokens"
 
 
 class Models(Struct, frozen=True):
-    """GET /v1/models: the names, who serves them as far as that is said, and the context of the first or of the one named."""
+    """GET /v1/models: the names, who serves them as far as that is said, and the context of the first or of the one named.
+
+    `is_whole`: these are all names, and not a page of them.
+    """
 
     names: tuple[str, ...] = ()
     server: str | None = None
     context: int | None = None
+    is_whole: bool = True
 
 
 def read_json(page: bytes | None) -> Any:
@@ -50,20 +54,22 @@ def read_json(page: bytes | None) -> Any:
 
 def read_models(page: bytes | None, model: str | None) -> Models:
     """`model` is the name of the one that is meant, where there are several."""
-    listed = _list(_dict(read_json(page)).get("data"))[:_MOST_MODELS]
+    said = _dict(read_json(page))
+    listed = _list(said.get("data"))[:_MOST_MODELS]
     cards = [card for card in listed if isinstance(card, dict) and isinstance(card.get("id"), str)]
     chosen = next((card for card in cards if card["id"] == model), cards[0] if cards else {})
     owner = chosen.get("owned_by")
     context = _number(chosen.get("max_model_len")) or _number(_dict(chosen.get("meta")).get("n_ctx"))
     names = tuple("".join(filter(str.isprintable, card["id"]))[:_LONGEST_NAME] for card in cards)
-    return Models(names, _OWNERS.get(owner) if isinstance(owner, str) else None, context)
+    is_whole = len(listed) < _MOST_MODELS and said.get("has_more") is not True
+    return Models(names, _OWNERS.get(owner) if isinstance(owner, str) else None, context, is_whole)
 
 
 def read_capacity(server: str, pages: Mapping[str, bytes], models: Models) -> Capacity:
     """`pages` by their names: metrics, props, slots, server_info, info."""
     read = {"vllm": _vllm, "sglang": _sglang, "llama.cpp": _llama_cpp, "tgi": _text_generation, "tei": _embeddings}.get(server)
     capacity = read(pages) if read is not None else Capacity(server)
-    return replace(capacity, context=capacity.context or models.context, models=models.names)
+    return replace(capacity, context=capacity.context or models.context, models=models.names, lists_all=models.is_whole)
 
 
 def server_of_info(page: bytes | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from headrace.endpoints.gauges import read_gauges, read_loads, read_slots, server_of, told
 from headrace.endpoints.proxies import is_loopback
-from headrace.endpoints.serverinfo import Models, read_capacity, read_models, server_of_info
+from headrace.endpoints.serverinfo import Models, read_capacity, read_json, read_models, server_of_info
 from headrace.values import Capacity, Gauges
 
 LARGEST_PAGE = 4 * 2**20
@@ -94,6 +95,7 @@ class Survey:
         self._capacity: Capacity | None = None
         self._load_page: str | None = None
         self._is_asked = self._is_stale = False
+        self.sglang: dict[str, Any] = {}  # its arguments, where it is one and tells them
 
     async def capacity(self) -> Capacity | None:
         """What the server is and holds; None where nobody has answered. What has been said is asked for again only after
@@ -130,6 +132,8 @@ class Survey:
 
     def _read(self, server: str, pages: dict[str, bytes], models: Models) -> Capacity:
         capacity = read_capacity(server, pages, models)
+        info = read_json(pages.get("server_info"))
+        self.sglang = info if server == "sglang" and isinstance(info, dict) else {}
         for name in _LOADS.get(server, ()):
             gauges = _read_load(server, name, pages[name]) if name in pages else None
             if gauges is not None:

@@ -67,7 +67,9 @@ class Wire:
         strict: dict[str, Any] | None = None,
         *,
         scored: bool = False,
+        objections: str = "",
     ) -> None:
+        """`objections`: what strict servers have against the schema, in words."""
         if model.route not in PAYLOAD_FIELDS:
             raise SpecError(f'model.route = "{model.route}" is not served by an http endpoint', key="model.route")
         clash = sorted((_OURS | _SCORED if scored else _OURS) & model.extra.keys())
@@ -80,6 +82,7 @@ class Wire:
         self._spec = model
         self.model = endpoint.model or model.name
         self._plain, self._strict = plain, strict
+        self.objections = f" (strict servers want more: {objections})" if objections else ""
         self._auto = endpoint.max_tokens_field == "auto"
         field = "max_tokens" if self._auto else endpoint.max_tokens_field
         schema = SchemaForm.PLAIN if plain is not None else SchemaForm.NONE
@@ -142,6 +145,14 @@ class Wire:
             return Change.SCHEMA_REFUSED
         self.form = self._write(self.form.tokens_field, then)
         return Change.MENDED
+
+    def learnt(self, before: Form) -> str | None:
+        """What has become of the schema since then, in words."""
+        if self.form.schema is before.schema:
+            return None
+        if self.form.schema is SchemaForm.STRICT:
+            return f"answer.schema is sent in strict form from now on{self.objections}; answers are checked against yours"
+        return "no response_format is sent from now on; answers are checked here as ever"
 
     def _write(self, tokens_field: str | None, schema: SchemaForm) -> Form:
         model = self._spec

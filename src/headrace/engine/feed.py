@@ -51,6 +51,11 @@ class Feed:
         return self._supply.intake_error
 
     @property
+    def longest(self) -> bytes:
+        """The longest payload that has been seen."""
+        return self._supply.longest
+
+    @property
     def total(self) -> int:
         """Units known, this process and before."""
         return self._supply.total

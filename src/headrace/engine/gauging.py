@@ -19,15 +19,35 @@ MISSES = 5  # looks that came to nothing, after which what was known is not know
 
 
 async def follow(engine: LiveEngine, lane: Lane) -> None:
-    """Ask what the server holds while sending has begun, then how it is loaded, about once a second. Until cancelled."""
+    """Ask what the server is and holds, then, where that bounds anything, how it is loaded, about once a second.
+
+    The first request waits for the first answer, as far as `Canary` lets it. Until cancelled.
+    """
+    if lane.canary is not None:
+        lane.canary.on_look(asyncio.get_running_loop().time())
     wait_s = EVERY_S
     while (capacity := await _capacity(lane)) is None and lane.gone is None:
+        _has_looked(engine, lane)
         await asyncio.sleep(wait_s)
         wait_s = EVERY_S if lane.succeeded else min(2 * wait_s, LONGEST_S)
     if capacity is None:
         return
-    lane.on_capacity(capacity)
-    _apply(engine, lane)
+    engine.preflight.on_capacity(lane, capacity)
+    if lane.asks_for_gauges:
+        lane.on_capacity(capacity)
+        _apply(engine, lane)
+    _has_looked(engine, lane)
+    if lane.asks_for_gauges:
+        await _follow_load(engine, lane, capacity)
+
+
+def _has_looked(engine: LiveEngine, lane: Lane) -> None:
+    if lane.canary is not None:
+        lane.canary.on_looked()
+        engine.dispatch()
+
+
+async def _follow_load(engine: LiveEngine, lane: Lane, capacity: Capacity) -> None:
     misses = 0
     while capacity.gauges and lane.gone is None:
         is_reaching = lane.ceiling is not None and lane.ceiling.is_reaching

@@ -89,12 +89,17 @@ class Knobs(Struct, frozen=True):
 class Asked(NamedTuple):
     """One endpoint of the run and how fast it is asked. `number` is the ledger's number of who answers; `prices` are None where
     they are not known.
+
+    `model` is the name that it is asked for, None where there is no doubt about it. `is_proven`: it has answered this
+    configuration before, so that its first request need not go alone.
     """
 
     endpoint: Endpoint
     pace: Pace
     number: int = 1
     prices: Prices | None = None
+    model: str | None = None
+    is_proven: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
 from headrace.policy.budget import Bound, Purse
+from headrace.policy.canary import Canary
 from headrace.policy.ceiling import Ceiling, View
 from headrace.policy.pause import Pause
 from headrace.policy.room import Room
+from headrace.policy.truncation import TruncationWatch
 from headrace.policy.tuning import TuningWindow
 from headrace.policy.verdict import OVERLOAD, is_server_failure
 from headrace.policy.window import Window
@@ -33,16 +35,19 @@ class Lane:
 
     def __init__(self, asked: Asked, knobs: Knobs, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
         """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
-        self.endpoint, pace, self.number = asked[:3]
+        self.endpoint, pace, self.number, _, self.model, is_proven = asked
         self.window = window = pace.window()
         self.rates = pace.rates(knobs.max_tokens)
         self.limits = knobs.attempt_limits()
         self._tuning = window if isinstance(window, TuningWindow) else None
         self.share = pace.share()
         self.room = Room()
+        self.prompts = TruncationWatch(knobs.shared_bytes)
         self.ceiling: Ceiling | None = None  # what follows of what the server says of itself
+        self.told: Capacity | None = None  # what the server has said that it is
         self._capacity = Capacity()
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
+        self.canary = None if is_proven else Canary()
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
         self.bound = Bound(knobs.most)
         self.purse: Purse | None = None  # set where anything is counted
@@ -69,6 +74,8 @@ class Lane:
         if self.is_full or now < self.pause.until or now < self.rates.ready_at:
             return False
         if self.gone is not None:
+            return False
+        if self.canary is not None and not self.canary.may_send(now, len(self.in_flight)):
             return False
         return self.breaker.is_quiet or self.breaker.may_send(now)
 
@@ -107,6 +114,8 @@ class Lane:
         if not self.breaker.is_quiet:
             self.breaker.on_sent(work.seq)
         self.in_flight[work.seq] = now
+        if self.canary is not None:
+            self.canary.on_sent(now)
         if self._counts_room or self.rates.is_on:
             work.reserved = self.rates.reserve(now, len(work.payload))
         if self._counts_room:
@@ -151,6 +160,7 @@ class Lane:
         self.mean_s += (seconds - self.mean_s) / TIME_MEMORY if self.succeeded else seconds
         if not self.succeeded:
             self.succeeded = True
+            self.canary = None
             self.refused_since = None
             self.wrong.on_success()
             self.suspects.clear()
@@ -282,6 +292,8 @@ class Lane:
             times.append(self.rates.ready_at)
         if self.breaker.circuit == "open" and now < self.breaker.probe_at:
             times.append(self.breaker.probe_at)  # one that is due already waits for something else
+        if self.canary is not None and not self.canary.may_send(now, len(self.in_flight)):
+            times.append(self.canary.next_chance(len(self.in_flight)))
         return max(times) if times else None
 
     def down_for_s(self, now: float) -> float:

@@ -13,6 +13,7 @@ from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
 from headrace.engine.pool import Pool
+from headrace.engine.preflight import Preflight
 from headrace.engine.reasons import Reasons
 from headrace.engine.runners import Runners
 from headrace.engine.settling import CUT, Sending, Settled, Settler
@@ -23,6 +24,7 @@ from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, Event, Stopping, Warned
+from headrace.policy.truncation import LEAST_BYTES
 from headrace.protocols import Batch
 from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
 
@@ -46,6 +48,7 @@ class LiveEngine:
         self.stalls = Stalls()
         self._watch = Watch(self)
         self._reasons = Reasons(self)
+        self.preflight = Preflight(self, self._reasons)
         self._clock = parts.clock
         self._observers = parts.observers
         self._ending: Ending | None = None
@@ -91,7 +94,7 @@ class LiveEngine:
                 self._runners.open(tasks)
                 tasks.create_task(self._supply())
                 watching = [tasks.create_task(self._watch.run())]
-                watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all if lane.asks_for_gauges]
+                watching += [tasks.create_task(follow(self, lane)) for lane in self.lanes.all]
                 if self.knobs.run_deadline_s is not None:
                     self._timers.append(loop.call_later(self.knobs.run_deadline_s, self._on_run_deadline))
                 self.feed.on_window(self.lanes.limit)
@@ -222,13 +225,15 @@ class LiveEngine:
 
     def _on_reply(self, work: Work, reply: Reply, sending: Sending) -> None:
         lane = sending.lane
-        down_since = lane.breaker.down_since
+        down_since, is_first = lane.breaker.down_since, lane.canary is not None
         lane.on_reply(sending.number, sending.seconds, sending.ended, reply.usage)
         stalled_s = self.stalls.within(sending.ended - sending.seconds)
         lane.limits.on_reply(sending.seconds - stalled_s, len(work.payload), sending.ended)
         if lane.breaker.down_since != down_since:
             self._tell_health(lane, down_since, sending.ended)
         settled = self._settler.judge(work, reply, sending, stopping=self._ending is not None)
+        if reply.usage is not None and len(work.payload) >= LEAST_BYTES and lane.prompts.is_suspect(work.payload, reply.usage):
+            settled = self.preflight.on_suspect(lane, settled, reply.usage)
         if isinstance(settled, Outcome):
             self.committer.batch.outcomes.append(settled)
             self.committer.added()
@@ -241,6 +246,9 @@ class LiveEngine:
                 self._reasons.on_useless(lane, settled.stop, attempt.message or "")
         if lane.window.limit != lane.limit_told:
             self.on_window(lane)
+        if is_first:
+            self.preflight.on_first_reply(lane, settled)
+            self.dispatch()
 
     def _on_failure(self, work: Work, failure: Failure, sending: Sending) -> None:
         lane, now = sending.lane, sending.ended
@@ -252,6 +260,8 @@ class LiveEngine:
             self._tell_health(lane, down_since, now)
         settled = self._settler.fail(work, failure, None, sending, stopping=self._ending is not None)
         self._record(settled, work, sending)
+        if failure.learnt is not None:
+            self.tell(Warned(f"{lane.endpoint.name}: {failure.message.rstrip('. ')}; {failure.learnt}"))
         self.on_window(lane)
         self._reasons.on_failure(work, failure, settled, sending)
 

@@ -31,7 +31,9 @@ class Reasons:
     def on_failure(self, work: Work, failure: Failure, settled: Settled, sending: Sending) -> None:
         engine, lane, now = self._engine, sending.lane, sending.ended
         if settled.stop is not None:
-            self.on_useless(lane, settled.stop, failure.message)
+            is_missing = settled.stop is Kind.MODEL_MISSING
+            message = engine.preflight.with_models(lane, failure.message) if is_missing else failure.message
+            self.on_useless(lane, settled.stop, message)
             return
         if not failure.mended and self._is_proof(lane, work, failure, settled):
             if engine.is_stopping:

@@ -8,7 +8,7 @@ buffer are noted as far as there is time, and then all come by number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from headrace.engine.committer import Committer
@@ -63,6 +63,7 @@ class Supply:
         self._fresh = recorded  # the number of the next unit that reading makes
         self._noted = 0  # units from the cursor to here are noted,
         self._arranged = 0  # and those before this one have been arranged
+        self.longest = b""  # the longest payload so far
         self._has_begun = pool.is_input
         self._wake = asyncio.Event()
         self._stopped = False
@@ -207,6 +208,7 @@ class Supply:
         batch.outcomes += intaken.outcomes
         batch.meta.update(intaken.meta)
         self._committer.added()
+        self._measure(intaken.units)
         self._fresh = intaken.first_unit + len(intaken.units)
         self.total += len(intaken.units)
         self.read_done = intaken.done
@@ -237,9 +239,15 @@ class Supply:
             self._cursor = self.recorded
             self._pool.next_planned(self._pool.planned)
             return
+        self._measure(units)
         if not self._stopped:
             self._pool.add(units)
             self.on_more()
+
+    def _measure(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            if unit.payload is not None and len(unit.payload) > len(self.longest):
+                self.longest = unit.payload
 
     async def _recalled(self, first: int) -> tuple[list[Unit], int]:
         """Pending units from this number on, and the number from which more may follow."""

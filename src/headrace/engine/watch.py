@@ -66,6 +66,7 @@ class Watch:
             lane.settled = lane.retries = 0
             engine.committer.batch.samples.append(sample)
         self._stragglers.look(now)
+        engine.preflight.look()
         engine.committer.added()
 
     def _bound_by(self, lane: Lane, now: float) -> str | None:

@@ -68,6 +68,10 @@ SELECT id FROM endpoint WHERE identity = ?;
 SELECT identity FROM endpoint WHERE EXISTS
     (SELECT 1 FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.state = 2 AND attempt.endpoint = endpoint.id);
 
+-- answering: whose answers stand among the latest sends under a configuration
+SELECT DISTINCT endpoint FROM (SELECT endpoint, config, kind, origin FROM attempt ORDER BY id DESC LIMIT 1000)
+WHERE config = ? AND kind IS NULL AND origin = 0;
+
 -- pending: units to be sent, with the place of the record that they are rendered from
 SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
     item.file, item.offset, item.length
@@ -270,6 +274,17 @@ UPDATE item SET error = NULL, notes = ? WHERE seq = ?;
 SELECT item.id, item.number, unit.hash, item.error FROM item
 LEFT JOIN piece ON piece.item = item.seq AND piece.n = 0 LEFT JOIN unit ON unit.seq = piece.unit ORDER BY item.seq;
 
+-- suspects: how many endpoints are suspected of reading only a part of long prompts; see headrace.engine.preflight.CAP
+SELECT count(*) FROM meta WHERE key LIKE 'input cap %';
+
+-- mark_capped: accepted answers to prompts of which exactly so much was counted as their endpoint reads at most
+UPDATE attempt SET notes = notes | ? WHERE kind IS NULL AND origin = 0 AND notes & ? = 0 AND EXISTS
+    (SELECT 1 FROM meta WHERE key = 'input cap ' || attempt.endpoint AND value = CAST(attempt.prompt_tokens AS TEXT));
+
+-- count_noted: items whose answer bears this note
+SELECT count(*) FROM piece JOIN unit ON unit.seq = piece.unit JOIN attempt ON attempt.id = unit.attempt
+WHERE piece.n = 0 AND unit.state = 2 AND attempt.notes & ?;
+
 -- any_answer: whether there is at least one answer
 SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;
 
@@ -296,3 +311,12 @@ SELECT count(DISTINCT at), total(settled) FROM sample;
 
 -- sent_within: sends, and the time from the first to the end of the last
 SELECT count(*), max(started_at + seconds) - min(started_at) FROM attempt WHERE origin = 0;
+
+-- loads: for each number in flight of an endpoint, the seconds that it stood at and what was settled in them
+SELECT in_flight, count(*), sum(settled) FROM sample WHERE endpoint = ? AND NOT paused GROUP BY in_flight;
+
+-- most_in_flight: the most that an endpoint had, and its window at last
+SELECT max(in_flight), (SELECT window FROM sample WHERE endpoint = ? ORDER BY rowid DESC LIMIT 1) FROM sample WHERE endpoint = ?;
+
+-- mean_lengths: tokens of prompts and answers of accepted answers of an endpoint, on average
+SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = ? AND kind IS NULL AND origin = 0;

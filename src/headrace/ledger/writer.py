@@ -11,6 +11,7 @@ from typing import Any
 from headrace import canon
 from headrace.errors import DiskError
 from headrace.ledger.connection import Hook, connect_writer, mapped
+from headrace.ledger.notes import to_bits
 from headrace.ledger.rows import (
     attempt_row,
     bound_row,
@@ -24,7 +25,7 @@ from headrace.ledger.rows import (
 )
 from headrace.ledger.statements import SQL, WIDE, WIDTHS
 from headrace.protocols import Batch
-from headrace.values import Attempt, Kind, Origin, Outcome, Sent, State, Unit, UnitKind
+from headrace.values import Attempt, Kind, Note, Origin, Outcome, Sent, State, Unit, UnitKind
 
 _LARGE = 4_000_000  # characters of one batch's replies
 
@@ -176,6 +177,24 @@ class SqliteLedger:
                 self._insert("insert_unit", [unit_row(unit, config) for unit, _ in items])
                 self._run("COMMIT")
                 self._next_unit = max([self._next_unit, *(unit.seq + 1 for unit, _ in items)])
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def answering(self, config: int) -> set[int]:
+        """The numbers of those who have answered under this configuration, as far as the latest sends tell."""
+        with mapped(self.path):
+            return {int(number) for (number,) in self._query("answering", (config,)).fetchall()}
+
+    def mark_capped(self) -> None:
+        """Note on each answer to a prompt that was cut where its endpoint is known to cut that it was, also on early ones."""
+        if not self._one("suspects"):
+            return
+        try:
+            with mapped(self.path):
+                self._run("BEGIN IMMEDIATE")
+                self._many("mark_capped", [(to_bits([Note.INPUT_TRUNCATION_SUSPECTED]),) * 2])
+                self._run("COMMIT")
         except BaseException:
             self._roll_back()
             raise

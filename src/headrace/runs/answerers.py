@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.answers.judge import AnswerJudge
 from headrace.answers.score import ScoreJudge
+from headrace.answers.strictness import described
 from headrace.endpoints.http import HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.engine.knobs import Asked
@@ -33,15 +34,16 @@ class Answerers:
 
     async def open(self, job: Job, judge: AnswerJudge | ScoreJudge) -> None:
         """Open each of them; for `local` its server runs and answers by then. Raises SpecError."""
-        schema = judge.schema
-        forms = SchemaForms(schema.wire(), schema.strict()) if schema is not None else SchemaForms()
+        schema, forms = judge.schema, SchemaForms()
+        if schema is not None:
+            forms = SchemaForms(schema.wire(), schema.strict(), described(schema.objections))
         for index, chosen in enumerate(job.spec.endpoint):
             if chosen.url == "local":
                 self.endpoints.append(await open_embedded(job, index, forms, os.environ))
                 continue
             opened = open_endpoint(
                 job.spec, index, base=job.base, environ=os.environ, response_format=forms.wire,
-                strict_response_format=forms.strict,
+                strict_response_format=forms.strict, objections=forms.objections,
             )  # fmt: skip
             self.endpoints.append(opened)
 
@@ -63,12 +65,15 @@ class Answerers:
         self.numbers = [ledger.add_endpoint(endpoint.identity, endpoint.name) for endpoint in self.endpoints]
 
     def asked(self, job: Job, found: Sequence[Found]) -> list[Asked]:
-        """Each with how fast it is asked, and what it costs."""
+        """Each with how fast it is asked, what it costs, and for which model."""
         count = len(self.endpoints)
         return [
-            Asked(endpoint, pace_of(chosen, slots_of(endpoint), count), number, one.prices if one.prices.known else None)
+            Asked(
+                endpoint, pace_of(chosen, slots_of(endpoint), count), number, one.prices if one.prices.known else None,
+                model=None if chosen.url == "local" else chosen.model or job.spec.model.name,
+            )
             for endpoint, chosen, number, one in zip(self.endpoints, job.spec.endpoint, self.numbers, found, strict=True)
-        ]
+        ]  # fmt: skip
 
     @property
     def by_identity(self) -> Mapping[str, int]:

@@ -31,10 +31,11 @@ _NOTICED = (20, 0.05)  # looks, and seconds between: a connection breaks a momen
 
 
 class SchemaForms(Struct, frozen=True):
-    """The schema as it is asked for first, and the form to try when that is refused."""
+    """The schema as it is asked for first, the form to try when that is refused, and what strict servers have against it."""
 
     wire: dict[str, Any] | None = None
     strict: dict[str, Any] | None = None
+    objections: str = ""
 
 
 class EmbeddedEndpoint:

@@ -39,7 +39,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.spending import spent_so_far
-from headrace.runs.status import status
+from headrace.runs.status import capacity, status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 
@@ -229,8 +229,10 @@ class Run:
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
+        proven = means.ledger.answering(means.knobs.config)
+        asked = [one._replace(is_proven=one.number in proven) for one in means.asked]
         parts = Parts(
-            endpoints=means.asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
+            endpoints=asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, observers=observers,
         )  # fmt: skip
         engine = LiveEngine(
@@ -256,6 +258,8 @@ class Run:
 
     def _end(self, ledger: SqliteLedger, ending: Ending) -> RunResult:
         """Write the output that belongs to the ending, then the ending itself: a crash between them is mended by the next run."""
+        if ending.reason != "disk" and not self.is_idle:
+            ledger.mark_capped()
         try:
             reader = LedgerReader(self.folder.ledger)
         except LedgerError as error:
@@ -322,13 +326,13 @@ class Run:
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
             if not (self.is_idle and archive.is_of_the_end(self.folder)):  # else it tells who answered, which stays true
-                self._archive(document)
+                self._archive(document, capacity(self.folder.path))
         except LedgerError:
             if code != 7:
                 raise
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
-    def _archive(self, figures: dict[str, Any]) -> None:
+    def _archive(self, figures: dict[str, Any], ceilings: Sequence[dict[str, Any]] = ()) -> None:
         job = self.job
         archive.write(
             self.folder,
@@ -340,6 +344,7 @@ class Run:
                 "base": str(job.base.resolve()),
                 "headrace": __version__,
                 "configuration": job.spec.model_dump(mode="json", by_alias=True),
+                "capacity": list(ceilings),
                 "figures": figures,
             },
         )

@@ -68,22 +68,22 @@ async def probe(asking: Asking, environ: Mapping[str, str], base: Path) -> Probe
     """
     if asking.url == "local":
         raise SpecError("probe: `headrace local status` tells of the embedded model; give http(s)://host/v1", key="URL")
-    spec = _spec_of(asking)
+    spec = spec_of(asking)
     capacity = await _with(spec, environ, base, lambda endpoint: endpoint.capacity())
     if capacity is not None and capacity.server in _KNOWN and capacity.models:
         json_schema, logprobs = _KNOWN[capacity.server]
         return Probed(capacity, json_schema, logprobs)
     named = asking.model or next(iter(capacity.models), None) if capacity is not None else asking.model
     if named is not None:
-        spec = _spec_of(replace(asking, model=named))
+        spec = spec_of(replace(asking, model=named))
     came, takes_schema = await _with(spec, environ, base, _send_with_schema, response_format=_response_format())
     if isinstance(came, Failure) and (capacity is None or came.kind in _UNREACHED):
-        raise EndpointError(_said_of(came, shown_url(asking.url)))
+        raise EndpointError(said_of(came, shown_url(asking.url)))
     if capacity is None:
         capacity = Capacity()
     if named is None:
         return Probed(capacity, None, None)
-    likeliest = await _with(_spec_of(replace(asking, model=named), scored=True), environ, base, _send)
+    likeliest = await _with(spec_of(replace(asking, model=named), scored=True), environ, base, _send)
     return Probed(capacity, takes_schema, _can_score(likeliest), ("json_schema", "logprobs"))
 
 
@@ -93,12 +93,13 @@ def _can_score(came: Reply | Failure) -> bool | None:
     return False if came.kind is Kind.MISCONFIGURED else None
 
 
-def _spec_of(asking: Asking, *, scored: bool = False) -> JobSpec:
+def spec_of(asking: Asking, *, scored: bool = False, max_tokens: int = 1) -> JobSpec:
+    """A job that asks this endpoint, of which only the endpoint is used."""
     endpoint = {"url": asking.url, "api_key_env": asking.api_key_env, "api_key_file": asking.api_key_file}
     job = {
         "input": {"path": "-"},
         "prompt": {"user": "-"},
-        "model": {"name": asking.model or "probe", "max_tokens": 1},
+        "model": {"name": asking.model or "probe", "max_tokens": max_tokens},
         "endpoint": {key: value for key, value in endpoint.items() if value is not None},
         "answer": {"labels": ["a", "b"], "method": "score"} if scored else {},
         "output": {"path": "-.jsonl"},
@@ -110,6 +111,11 @@ def _response_format() -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": _SCHEMA}}
 
 
+def opened(spec: JobSpec, environ: Mapping[str, str], base: Path, response_format: dict[str, Any] | None = None) -> HttpEndpoint:
+    """The endpoint of such a job, to be closed by the caller. Raises SpecError."""
+    return open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
+
+
 async def _with(
     spec: JobSpec,
     environ: Mapping[str, str],
@@ -118,14 +124,14 @@ async def _with(
     *,
     response_format: dict[str, Any] | None = None,
 ) -> Found:
-    endpoint = open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
+    endpoint = opened(spec, environ, base, response_format)
     try:
         return await ask(endpoint)
     finally:
         await endpoint.close()
 
 
-def _said_of(failure: Failure, name: str) -> str:
+def said_of(failure: Failure, name: str) -> str:
     """One line that names the endpoint, with the options of this command instead of a job's keys."""
     words = failure.message.replace(NO_KEY, "no key was sent: --api-key-env or --api-key-file names one")
     return words if name in words else f"{name}: {words}"

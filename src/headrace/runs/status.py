@@ -11,16 +11,19 @@ import numpy as np
 from headrace import canon
 from headrace.clock import WallClock
 from headrace.ledger.lock import is_held
+from headrace.ledger.notes import to_bits
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
+from headrace.runs.capacities import ceilings_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of
-from headrace.values import Kind, Origin, Sent, State, Status
+from headrace.values import Kind, Note, Origin, Sent, State, Status
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
+_SUSPECTED = to_bits([Note.INPUT_TRUNCATION_SUSPECTED])
 _INTERRUPTED = frozenset({130, 143})
 _EXAMPLES = 3
 _EXCERPTS = 100  # groups with an excerpt; nobody reads more
@@ -51,11 +54,21 @@ def show(path: Path) -> dict[str, Any]:
             {"config": c.number, "made_at": c.made_at, "hash": c.content_hash, "content": c.content, "operating": c.operating}
             for c in reader.configs()
         ]
+        capacity = ceilings_of(reader)
     finally:
         reader.close()
     document = archive.read(folder)
     document.pop("figures", None)
-    return {**document, "configurations": configurations, "figures": status(path)}
+    return {**document, "capacity": capacity, "configurations": configurations, "figures": status(path)}
+
+
+def capacity(path: Path) -> list[dict[str, Any]]:
+    """What each endpoint of a run takes at once, as its archive keeps it. Raises LedgerError."""
+    reader = LedgerReader(RunFolder(path).ledger)
+    try:
+        return ceilings_of(reader)
+    finally:
+        reader.close()
 
 
 class _Units(NamedTuple):
@@ -77,6 +90,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
     requests, tokens = _requests(reader, attempts, units)
     if not running:
         _add_open_leases(units.leased, requests, tokens)
+    suspected = {"input_truncation": reader.one("count_noted", (_SUSPECTED,))[0] if reader.one("suspects")[0] else 0}
     span_s = _active_seconds(reader, attempts)
     settled = items["done"] + items["failed"] + items["quarantined"]
     return {
@@ -102,7 +116,8 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "concurrency": _concurrency(reader, attempts, running=running),
         "in_flight": _in_flight(reader, running=running),
         "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
-        "advice": _advice(reader) if items["failed"] + items["quarantined"] else [],
+        "suspected": suspected,
+        "advice": _advice(reader, items, suspected),
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
         "configurations": _configurations(reader, units),
         "output": reader.meta("output"),
@@ -236,10 +251,15 @@ def _in_flight(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
     return {"now": found["now"], "oldest_s": round(age_s, 1), "oldest_item": item_name(reader, place[0]) if place else None}
 
 
-def _advice(reader: LedgerReader) -> list[str]:
+def _advice(reader: LedgerReader, items: dict[str, int], suspected: dict[str, int]) -> list[str]:
     """What the records themselves suggest."""
     said = []
-    errors = reader.all("failed_units")
+    count = suspected["input_truncation"]
+    if count:
+        said.append(
+            f"of {count:,} prompts the server seems to have read only a part: give it a larger context, or cut them by [slice]."
+        )
+    errors = reader.all("failed_units") if items["failed"] + items["quarantined"] else []
     cut = sum(count for _, error, count, _, _ in errors if (as_text(error) or "").startswith(Kind.TRUNCATED))
     if cut:
         said.append(f"{cut} answers were cut: raise model.max_tokens, or ask for less.")

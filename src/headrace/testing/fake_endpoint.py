@@ -138,6 +138,7 @@ class FakeEndpoint:
     async def _answer(self, request: Request, nth: int) -> Reply | Failure:
         try:
             prompt = prompt_of(request.payload)
+            prompt = prompt._replace(tokens=self._laws.read(prompt.tokens))
         except ValueError as error:
             return Failure(Kind.BAD_REQUEST, str(error), status=400)
         came = self._came[prompt.key]

@@ -66,6 +66,7 @@ class Laws:
     retry_after_s: float | None = setting(None, "Seconds that 429 and 503 ask to wait.", flag="--retry-after")
     requests_per_minute: float = setting(0.0, "A rate limit, with x-ratelimit headers. 0: none.")
     tokens_per_minute: float = setting(0.0, "A rate limit on prompt and answer tokens, with x-ratelimit headers. 0: none.")
+    reads: int = setting(0, "Tokens of a prompt that are read and counted at most; the rest is dropped without a word. 0: all.")
     answer: str = setting("echo", "What is answered: echo, echo:N (its first N characters), label, json or text:WORDS.")
     labels: tuple[str, ...] = setting((), "Labels to choose from where the request's schema has none: a,b,c.")
     label_errors: float = setting(0.0, "Share of prompts that get a wrong label.")
@@ -97,6 +98,10 @@ class Laws:
     @cached_property
     def faultless(self) -> bool:
         return not (self.error_rate or self.overload_rate or self.fail_once_rate or self.reset_rate or self.hang_rate)
+
+    def read(self, prompt_tokens: int) -> int:
+        """How many tokens of a prompt are read."""
+        return min(prompt_tokens, self.reads) if self.reads else prompt_tokens
 
     def scaled(self, bound: int, now: float) -> int:
         """A bound on what is held at once, `now` seconds after the first request; 0 stays 0, else it is at least 1."""

@@ -99,13 +99,25 @@ def test_a_number_is_sent_as_it_stands_and_nobody_is_asked() -> None:
 def test_vllm_is_known_by_its_models(level: str, priority: int) -> None:
     site = Site(VLLM, response(), response())
     assert sent(site, level, 2) == ([priority, priority], None)
-    assert site.asked == ["/v1/models"]
+    assert sorted(site.asked) == ["/metrics", "/v1/models"]
+
+
+def test_what_the_server_is_is_asked_for_once() -> None:
+    site = Site(VLLM, response())
+
+    async def play() -> None:
+        endpoint = open_scripted(site, job(priority="low"))
+        await endpoint.settle_priority("low")
+        assert await endpoint.capacity() is not None
+
+    asyncio.run(play())
+    assert sorted(site.asked) == ["/metrics", "/v1/models"]
 
 
 def test_sglang_is_asked_how_it_orders() -> None:
     site = Site(SGLANG | {"/server_info": INFO}, response())
     assert sent(site, "high") == ([100], None)
-    assert site.asked == ["/v1/models", "/server_info"]
+    assert {"/v1/models", "/server_info"} <= set(site.asked)
     assert sent(Site(SGLANG | {"/server_info": INFO | {"default_priority_value": 0}}, response()), "low") == ([-100], None)
     flipped = INFO | {"schedule_low_priority_values_first": True}
     assert sent(Site(SGLANG | {"/get_server_info": flipped}, response()), "high") == ([-100], None)  # an older release

@@ -45,7 +45,7 @@ def test_online_gives_a_unit_up_that_batch_brings_home() -> None:
 
 @pytest.mark.parametrize("failure", [ERROR, BUSY], ids=["broken", "full"])
 def test_an_endpoint_that_is_away_for_ten_minutes_ends_online_and_is_waited_for_by_batch(failure: Failure) -> None:
-    for name, reason, done, within in (("online", "endpoint_down", 40, (119, 140)), ("batch", None, 300, (600, 680))):
+    for name, reason, done, within in (("online", "endpoint_down", 37, (119, 140)), ("batch", None, 300, (600, 680))):
         endpoint = FakeEndpoint(Laws(latency_ms=50), outages=[(0.52, 600.0, failure)])
         life, ended, seconds = lived(name, endpoint, 300)
         assert ended == reason

@@ -20,4 +20,5 @@ def test_the_stored_bits_never_change() -> None:
         "repaired": 4,
         "finish_unknown": 8,
         "usage_missing": 16,
+        "input_truncation_suspected": 32,
     }

@@ -175,7 +175,8 @@ class Service:
         body = parsed(request.body)
         plan.chat = chat
         plan.model = str(body.get("model") or options.model or "sim")[:200]
-        plan.prompt = prompt = prompt_of(body, chat=chat)
+        prompt = prompt_of(body, chat=chat)
+        plan.prompt = prompt = prompt._replace(tokens=options.read(prompt.tokens))
         before = self.stats.came(prompt.key)
         rule = self._script.pick(plan.number, now, prompt.text) if self._script is not None else None
         if rule is not None:
