@@ -84,6 +84,30 @@ ENGINE = (
         "            heapq.heappush(self._waiting, (due, self._order, work)) if self._order % 5 else None\n",
     ),
     Mutation(
+        "a reservation is given back, and what the request has taken is not booked",
+        "headrace.policy.budget",
+        "            budget.settle(amounts, (cost or 0.0, usage.prompt + usage.completion, 1.0))\n",
+        "            self.give_back(amounts)\n",
+    ),
+    Mutation(
+        "what may have been billed counts nothing against the budget",
+        "headrace.policy.budget",
+        "            budget.settle(amounts, amounts)\n",
+        "            self.give_back(amounts)\n",
+    ),
+    Mutation(
+        "what is in flight counts nothing against the budget",
+        "headrace.policy.budget",
+        "self.spent[place] + self.reserved[place] + amounts[place]",
+        "self.spent[place] + amounts[place]",
+    ),
+    Mutation(
+        "what a dead process had in flight counts nothing against the budget",
+        "headrace.testing.memory_ledger",
+        "        for attempt in self.attempts:\n            if attempt.origin is Origin.REUSED",
+        "        for attempt in self.attempts:\n            if attempt.origin is not Origin.SENT",
+    ),
+    Mutation(
         "a run that was stopped ends as if it were finished",
         "headrace.engine.live",
         "self._ending = Ending(reason, message, exit_code)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,17 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Stopping
+from headrace.policy.budget import Bound, Caps
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
-from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload
+from headrace.testing.fake_endpoint import prompt_of
+from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload, payload_of
 from headrace.testing.virtual_loop import places_of
 from headrace.values import Capacity, Failure, Gauges, Kind, Origin, Reply, Request, Sent, State
-from soak.plans import End, Plan, draw
+from soak.plans import PRICES, End, Plan, draw
 from soak.stores import Facts, InMemory, OnDisk, Store
 
 T = TypeVar("T")
@@ -29,6 +34,9 @@ MEMORY = Path("/dev/shm")
 LAST_PROCESSES = 4
 JUST_ENDED_S = 0.1
 CODES = {None: {0}, "interrupted": {130}, "run_deadline": {5}, "disk": {7}}
+CAPS = {"max_cost": "cost", "max_total_tokens": "tokens", "max_requests": "requests"}
+RAISED = 2  # times, when a limit has ended a process
+REASK_BYTES = 200  # more than a re-ask of a life adds
 SETTLED = (State.DONE, State.FAILED, State.QUARANTINED)
 
 
@@ -64,11 +72,13 @@ class Door:
         if self._watched.is_dead:
             raise asyncio.CancelledError  # what still runs of a dead process while it is taken down sends nothing
         self._watched.on_sent(request)
+        charge = self._watched.charge(request)
         process = self._process
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
             result = await self.inner.send(request)
+            charge(result)
             self.answered_while_down += self.is_down and isinstance(result, Reply)
             if isinstance(result, Failure) and result.wait_s is not None:
                 self._watched.was_unwell = True  # it asks all to wait, which is not told of a run that stops
@@ -113,6 +123,7 @@ class Watched:
         self.is_dead = False  # the process that asks
         self.was_unwell = False  # one was held to be down or paused, at any time: such tries are excused
         self.was_misconfigured = False  # one was given up for it: its failures are taken back, and their units begin anew
+        self.charged = [0.0, 0, 0]  # USD, tokens and requests, whatever has come of them
 
     @property
     def in_flight(self) -> int:
@@ -128,6 +139,24 @@ class Watched:
         for door in self.doors:
             if isinstance(event, EndpointDown | EndpointBack) and event.endpoint == door.name:
                 door.is_down, door.answered_while_down = isinstance(event, EndpointDown), 0
+
+    def charge(self, request: Request) -> Callable[[Reply | Failure], None]:
+        """Charge the prompt of a request; what is returned puts it right by the result, if one comes."""
+        prompt = prompt_of(request.payload).tokens
+        self._add(PRICES.of(prompt, 0), prompt, 1)
+
+        def settle(result: Reply | Failure) -> None:
+            usage = result.usage
+            if usage is not None:
+                self._add((PRICES.cost(usage) or 0.0) - (PRICES.of(prompt, 0) or 0.0), usage.completion or 0, 0)
+            elif isinstance(result, Failure) and result.sent is not Sent.MAYBE:
+                self._add(-(PRICES.of(prompt, 0) or 0.0), -prompt, -(result.sent is Sent.NO))
+
+        return settle
+
+    def _add(self, dollars: float | None, tokens: int, requests: int) -> None:
+        for place, amount in enumerate((dollars or 0.0, tokens, requests)):
+            self.charged[place] += amount
 
     def on_sent(self, request: Request) -> None:
         self.seen += 1
@@ -157,6 +186,7 @@ class _Life:
         self.dead = False
         self.disk_failed_at: float | None = None  # nothing is safe that came after this
         self.at_death: tuple[int, int] = (0, 0)  # in flight, and completions of the last 0.1 s
+        self.caps = plan.caps
 
     def run(self) -> None:
         ending = None
@@ -179,8 +209,11 @@ class _Life:
             outages = self.plan.outages if not well and (place == 0 or self.plan.is_shared) else ()
             laws = Laws(latency_ms=5) if well else self.plan.laws
             door.start(FakeEndpoint(laws, script=None if well else self._script, outages=outages))
+        if well:
+            self.caps = Caps()
         ending = self._run(number, end)
         facts = self.store.facts()
+        self._check_budget(ending)
         self._check(facts, before, self.endpoint.seen - seen, sends, ending)
         self.facts = facts
         return ending
@@ -212,7 +245,7 @@ class _Life:
                 self.sites.awaits.update(places_of(handle))
                 self._die()
 
-        ledger = self.store.open(on_statement, retry_ambiguous=self.plan.knobs.retry_ambiguous)
+        ledger = self.store.open(on_statement, retry_ambiguous=self.plan.knobs.retry_ambiguous, most=self._most_of())
         try:
             return run_virtual(
                 self._engine(ledger, end, random.Random(seed)), seed=seed, max_time_s=10_000_000, max_steps=300_000,
@@ -232,7 +265,9 @@ class _Life:
             offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
         )  # fmt: skip
         open_units = facts.count(State.PENDING, State.LEASED)
-        engine = LiveEngine(self.plan.knobs, parts, Start(len(facts.states), open_units, read_done=facts.read_done))
+        knobs = replace(self.plan.knobs, caps=self.caps)
+        spent = self.store.spent(knobs.most)
+        engine = LiveEngine(knobs, parts, Start(len(facts.states), open_units, read_done=facts.read_done, spent=spent))
         loop = asyncio.get_running_loop()
         for at in end.interrupts_at_s:
             loop.call_later(at, engine.interrupt, 130)
@@ -241,7 +276,14 @@ class _Life:
         return await engine.run()
 
     def _asked(self) -> list[Asked]:
-        return [Asked(door, pace, n) for n, (door, pace) in enumerate(zip(self.endpoint.doors, self.plan.paces, strict=True), 1)]
+        both = enumerate(zip(self.endpoint.doors, self.plan.paces, strict=True), 1)
+        return [Asked(door, pace, n, PRICES) for n, (door, pace) in both]
+
+    def _most_of(self) -> Callable[[int], tuple[int, int] | None]:
+        """What a unit may have taken, as a run tells by rendering its record again."""
+        texts = {hashlib.sha256(text.encode()).digest()[:16]: text for text in self.plan.texts}
+        hashes, bound = self.store.facts().hashes, Bound(self.plan.knobs.most)
+        return lambda unit: bound.of(len(payload_of(texts[hashes[unit]])) + REASK_BYTES)
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""
@@ -268,6 +310,24 @@ class _Life:
 
     # -- what must hold
 
+    def _check_budget(self, ending: Ending | None) -> None:
+        """What the endpoints have charged is within the limits; a limit ends a process only where the next request breaks it."""
+        caps = self.caps
+        for charged, limit in zip(self.endpoint.charged, (caps.cost, caps.tokens, caps.requests), strict=True):
+            _insist(limit is None or charged <= limit * (1 + 1e-9), f"{charged} were charged of {limit}, {caps}")
+        if ending is None or ending.reason not in CAPS:
+            return
+        spent, name = self.store.spent(self.plan.knobs.most), CAPS[ending.reason]
+        size = max(len(payload_of(text)) for text in self.plan.texts) + REASK_BYTES
+        prompt, answer = Bound(self.plan.knobs.most).of(size)
+        next_one = {"cost": PRICES.most(prompt, answer) or 0.0, "tokens": prompt + answer, "requests": 1}[name]
+        held = {"cost": spent.at_most, "tokens": spent.tokens, "requests": spent.requests}[name]
+        limit = getattr(caps, name)
+        lost = sum(origin == Origin.LOST for *_, origin in self.store.facts().attempts)  # counts, though it may never have left
+        _insist(lost > 0 or held <= limit * (1 + 1e-9), f"{held} of {name} are spent of {limit}")
+        _insist(held + next_one > limit, f"{ending.reason} ended it with {held} of {limit} spent")
+        self.caps = replace(caps, **{name: limit * RAISED})
+
     def _check(self, facts: Facts, before: Facts, seen: int, sends: dict[int, int], ending: Ending | None) -> None:
         recorded = sum(origin == Origin.SENT for *_, origin in facts.attempts[len(before.attempts) :])
         cut = sum(origin == Origin.LOST for *_, origin in facts.attempts[len(self.facts.attempts) :])
@@ -289,7 +349,7 @@ class _Life:
             _insist(len(unknown) <= in_flight + just_ended, f"{len(unknown)} to be sent again of {in_flight} + {just_ended}")
         else:
             _insist(not leased or ending.reason == "disk", f"{leased} leases are left after {ending}")
-            allowed = CODES.get(ending.reason, {4})
+            allowed = {5} if ending.reason in CAPS else CODES.get(ending.reason, {4})
             _insist(ending.exit_code in allowed, f"{ending.reason} ended with exit code {ending.exit_code}")
             _insist(ending.reason is not None or facts.count(*SETTLED) == len(facts.states), "it ended with units open")
             down = [door.name for door in self.endpoint.doors if door.answered_while_down]

@@ -6,7 +6,11 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from headrace.engine.knobs import Knobs, Pace
+from headrace.policy.budget import Caps, Most
+from headrace.policy.price import Prices
 from headrace.testing import NEVER, Laws
 from headrace.values import Failure, Kind, Sent
 from soak.sites import Site, awaits
@@ -26,6 +30,8 @@ OUTAGES = (
 )
 
 
+PRICES = Prices(1e-6, 4e-6, 5e-7)  # of every endpoint
+BESIDE = 8  # tokens that no fake puts around a prompt
 LONG = 120  # a life with more texts than this fills every buffer
 # Statements of either ledger that few commits run.
 RARE_STATEMENTS = ("released", "release", "reopened", "reopen", "settle_unsent", "samples", "insert_sample")
@@ -65,6 +71,7 @@ class Plan:
     ends: tuple[End, ...]
     on_disk: bool
     is_shared: bool
+    caps: Caps  # of every process but the last ones; what has ended a process is raised for the next
 
 
 def draw(seed: int) -> Plan:
@@ -74,10 +81,11 @@ def draw(seed: int) -> Plan:
     distinct = max(1, count * rng.choice([2, 3, 4]) // 4)
     texts = _texts(rng, count, distinct)
     rng.shuffle(texts)
+    longest = max(len(text) for text in texts)
     return Plan(
         seed=seed,
         texts=tuple(texts),
-        knobs=_knobs(rng, is_long=count > LONG),
+        knobs=replace(_knobs(rng, is_long=count > LONG), most=Most(BESIDE, longest // 4 + 1)),
         paces=tuple(_pace(rng, len(texts[0])) for _ in range(rng.choice([1, 1, 2, 3]))),
         laws=_laws(rng, seed),
         outages=_outages(rng),
@@ -89,6 +97,7 @@ def draw(seed: int) -> Plan:
         ends=tuple(_end(rng, is_long=count > LONG) for _ in range(rng.randint(1, 4))),
         on_disk=rng.random() < 0.3,
         is_shared=rng.random() < 0.3,
+        caps=_caps(rng, distinct, longest),
     )
 
 
@@ -130,7 +139,7 @@ def _laws(rng: random.Random, seed: int) -> Laws:
     if rng.random() < 0.3:  # it tells of itself
         chance |= {
             "style": rng.choice(["vllm", "sglang", "llama.cpp"]), "kv_tokens": rng.choice([0, 2_000]),
-            "background": rng.choice([(), ((0.0, 2),), ((0.0, 1), (1.0, 6), (3.0, 0))]),
+            "background": rng.choice([(), ((0.0, 2), (8.0, 0)), ((0.0, 1), (1.0, 6), (3.0, 0))]),
         }  # fmt: skip
     return Laws(latency_ms=rng.choice([1, 20, 300]), jitter=0.5, slots=rng.choice([0, 0, 4]), seed=seed, **chance)
 
@@ -140,6 +149,19 @@ def _outages(rng: random.Random) -> tuple[tuple[float, float, Failure], ...]:
         return ()
     start = rng.choice([0.0, rng.random()])
     return ((start, rng.choice([start + rng.random() * 5, start + 30.0, NEVER]), rng.choice(OUTAGES)),)
+
+
+def _caps(rng: random.Random, distinct: int, longest: int) -> Caps:
+    """In every second life one limit or several, of a part of what the job takes or a little more than that."""
+    if rng.random() < 0.5:
+        return Caps()
+    share = rng.choice([0.2, 0.6, 1.1, 3.0]) * distinct
+    tokens = share * (longest // 2 + 2)  # the prompt, and the answer that says it again
+    return Caps(
+        cost=tokens * PRICES.output if PRICES.output and rng.random() < 0.5 else None,
+        tokens=1 + int(tokens) if rng.random() < 0.5 else None,
+        requests=1 + int(share) if rng.random() < 0.5 else None,
+    )
 
 
 def _perhaps(rng: random.Random) -> tuple[float, ...]:

@@ -9,10 +9,16 @@ from typing import Any, Protocol
 
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.budget import Most, Spent
+from headrace.runs.costs import RECORDED, recorded
+from headrace.runs.prices import Found
+from headrace.runs.spending import spent_of
 from headrace.testing.memory_ledger import MemoryLedger
 from headrace.values import State, Unit
+from soak.plans import PRICES
 
 Hook = Callable[[str], None]
+MostOf = Callable[[int], tuple[int, int] | None]
 _ANSWERS = "SELECT unit.seq, attempt.content FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.state = 2"
 
 
@@ -34,8 +40,12 @@ class Facts:
 
 
 class Store(Protocol):
-    def open(self, hook: Hook | None, *, retry_ambiguous: bool) -> Any:
-        """The ledger for one process, recovered; `hook` is its crash point from then on."""
+    def open(self, hook: Hook | None, *, retry_ambiguous: bool, most: MostOf) -> Any:
+        """The ledger for one process, recovered; `hook` is its crash point from then on. `most`: what a unit may have taken."""
+        ...
+
+    def spent(self, most: Most) -> Spent:
+        """What counts against the limits of the run."""
         ...
 
     def pending(self, after: int, limit: int) -> list[Unit]: ...
@@ -53,10 +63,13 @@ class InMemory:
     def __init__(self) -> None:
         self._ledger = MemoryLedger()
 
-    def open(self, hook: Hook | None, *, retry_ambiguous: bool) -> MemoryLedger:
-        self._ledger.recover(1, 0.0, retry_ambiguous=retry_ambiguous)
+    def open(self, hook: Hook | None, *, retry_ambiguous: bool, most: MostOf) -> MemoryLedger:
+        self._ledger.recover(1, 0.0, retry_ambiguous=retry_ambiguous, most=most)
         self._ledger.hook = hook
         return self._ledger
+
+    def spent(self, most: Most) -> Spent:  # noqa: ARG002 - all that it keeps has a bound
+        return self._ledger.spent(PRICES)
 
     def pending(self, after: int, limit: int) -> list[Unit]:
         return self._ledger.pending(after, limit)
@@ -95,13 +108,22 @@ class OnDisk:
         self._ledger: SqliteLedger | None = None
         self._reader: LedgerReader | None = None
         ledger = SqliteLedger(self._path)
-        ledger.add_config(1.0, {"model": "m"}, {})
-        ledger.add_endpoint("fake", "fake")
+        names = [f"fake {number}" for number in (1, 2, 3)]
+        ledger.add_config(1.0, {"model": "m"}, {RECORDED: recorded(names, [Found(PRICES)] * len(names))})
+        for name in names:
+            ledger.add_endpoint(name, name)
         ledger.close()
 
-    def open(self, hook: Hook | None, *, retry_ambiguous: bool) -> SqliteLedger:
+    def spent(self, most: Most) -> Spent:
+        reader = LedgerReader(self._path)
+        try:
+            return spent_of(reader, most)
+        finally:
+            reader.close()
+
+    def open(self, hook: Hook | None, *, retry_ambiguous: bool, most: MostOf) -> SqliteLedger:
         self._ledger = SqliteLedger(self._path)
-        self._ledger.recover(1, 0.0, retry_ambiguous=retry_ambiguous)
+        self._ledger.recover(1, 0.0, retry_ambiguous=retry_ambiguous, most=most)
         self._ledger._hook = hook  # noqa: SLF001 - recovery itself has lives of its own
         self._reader = LedgerReader(self._path)
         return self._ledger

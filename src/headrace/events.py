@@ -25,6 +25,8 @@ class Progress(Struct, frozen=True):
     bound_by: str | None
     paused_for_s: float | None
     paused_why: str | None
+    spent: float | None = None  # USD of the whole run, as far as it is known; None: prices are not
+    spent_is_all: bool = True
 
 
 class EndpointPaused(Struct, frozen=True):

@@ -21,6 +21,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)\s*")
 _AMOUNT = re.compile(r"\s*([0-9][0-9_ ]{0,30})\s*(chars?|tokens?)\s*")
 _LONGEST_S = sys.float_info.max
+ENDPOINT_LIST = "endpoint"  # `prices = "endpoint"` is short for `file` of that name: the endpoint's own list
 
 
 def parse_size(value: Any) -> Any:
@@ -267,9 +268,13 @@ class LimitsSpec(Section):
     )
     unit_deadline: Duration = Field(3600.0, description="A unit that is not settled so long after its first send fails.")
     run_deadline: Duration | None = Field(None, description="Stop so long after the command's start.")
-    max_cost: Annotated[float, Field(gt=0)] | None = Field(None, description="USD.")
-    max_requests: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more requests than this.")
-    max_total_tokens: Annotated[int, Field(ge=1)] | None = Field(None, description="Stop before more tokens than this.")
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="USD that a run spends at most, over all its commands. Needs `[prices]`."
+    )
+    max_requests: Annotated[int, Field(ge=1)] | None = Field(None, description="Requests that a run sends at most.")
+    max_total_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Tokens of prompts and answers that a run takes at most."
+    )
     give_up_after: Duration = Field(
         1800.0, description="An endpoint that is down so long, or asks for a longer wait, stops the run."
     )
@@ -284,6 +289,34 @@ class LimitsSpec(Section):
     )
 
 
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class PricesSpec(Section):
+    input_per_million: Price | None = Field(None, description="USD for a million tokens of prompts; 0: free.")
+    output_per_million: Price | None = Field(None, description="USD for a million tokens of answers, reasoning among them.")
+    cached_input_per_million: Price | None = Field(
+        None, description="For those of the prompt that came from the cache; without it they cost as the others."
+    )
+    reasoning_per_million: Price | None = Field(
+        None, description="For those of the answer that were reasoning; without it they cost as the others."
+    )
+    per_request: Price | None = Field(None, description="USD for each answered request, on top of its tokens.")
+    gpu_hour: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="One's own server instead: USD for one GPU for an hour, with tokens_per_second."
+    )
+    gpus: Annotated[int, Field(ge=1)] | None = Field(None, description="How many GPUs serve; by default one.")
+    tokens_per_second: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="What the server delivers, prompts and answers together."
+    )
+    file: str | None = Field(
+        None,
+        description='A price list in the layout of LiteLLM\'s model_prices_and_context_window.json; "endpoint": the list that '
+        "the endpoint itself serves at /models, in OpenRouter's layout.",
+    )
+    model: str | None = Field(None, description="The model's name in the list, where it is another than the endpoint's.")
+
+
 class JobSpec(Section):
     """A whole job. `endpoint` is always a list; `base` (not in the file) is the folder that paths are relative to."""
 
@@ -296,14 +329,16 @@ class JobSpec(Section):
     answer: AnswerSpec = AnswerSpec()
     output: OutputSpec
     limits: LimitsSpec = LimitsSpec()
-    prices: dict[str, Any] | None = None
+    prices: PricesSpec | None = None
     quality: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _endpoint_is_a_list(cls, value: Any) -> Any:
+    def _short_forms(cls, value: Any) -> Any:
         if isinstance(value, dict) and isinstance(value.get("endpoint"), dict):
             value = {**value, "endpoint": [value["endpoint"]]}
+        if isinstance(value, dict) and value.get("prices") == ENDPOINT_LIST:
+            value = {**value, "prices": {"file": ENDPOINT_LIST}}
         return value
 
     def content(self) -> dict[str, Any]:
@@ -323,6 +358,7 @@ class JobSpec(Section):
             "endpoint": [endpoint.model_dump(mode="json") for endpoint in self.endpoint],
             "output": self.output.model_dump(mode="json"),
             "limits": self.limits.model_dump(mode="json", by_alias=True),
+            "prices": self.prices.model_dump(mode="json", exclude_none=True) if self.prices is not None else None,
             "retry_invalid": self.answer.retry_invalid,
         }
 
@@ -333,9 +369,5 @@ class JobSpec(Section):
 # Keys of the contract that this release refuses unless they stand at their default.
 NOT_YET: tuple[str, ...] = (
     "prompt.input",
-    "limits.max_cost",
-    "limits.max_requests",
-    "limits.max_total_tokens",
-    "prices",
     "quality",
 )

@@ -298,7 +298,8 @@ class Answer(Struct, frozen=True, gc=False):
 class Attempt(Struct, frozen=True, gc=False):
     """One send as the ledger keeps it. `started_at` is wall time (Unix seconds); `kind` None means a usable reply.
 
-    `origin` says whether this process knows of the send.
+    `origin` says whether this process knows of the send. `most`: the tokens of prompt and answer that it may have taken at
+    most, where it may have been billed and came without usage.
     """
 
     unit: int
@@ -314,6 +315,7 @@ class Attempt(Struct, frozen=True, gc=False):
     reply: Reply | None = None
     usage: Usage | None = None
     origin: Origin = Origin.SENT
+    most: tuple[int, int] | None = None
 
 
 class Outcome(Struct, frozen=True, gc=False):

@@ -58,7 +58,7 @@ def sending() -> Batch:
         reply = Reply(content=f"answer {n} \ud800" if n == 3 else f"answer {n}", finish="stop", model="m", usage=usage)
         common: dict[str, Any] = {"ask": 0, "started_at": 100.0 + n, "seconds": 0.5 + n / 10, "config": 1 + n % 2, "endpoint": 1}
         if n % 10 == 4:
-            late = Attempt(unit=n, kind=Kind.TIMEOUT, sent=Sent.MAYBE, message="no reply in 60 s", **common)
+            late = Attempt(unit=n, kind=Kind.TIMEOUT, sent=Sent.MAYBE, message="no reply in 60 s", most=(600, 64), **common)
             batch.outcomes.append(Outcome(n, State.LEASED, late, spent=1, age_s=60.5))
         if n % 10 == 5:
             refused = Attempt(unit=n, kind=Kind.BAD_REQUEST, message="too odd", status=400, **common)

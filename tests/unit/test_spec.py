@@ -287,6 +287,9 @@ OPERATING: list[dict[str, Any]] = [
     {"output": {"details": True}},
     {"limits": {"max_attempts": 2}},
     {"limits": {"unit_deadline": "2h"}},
+    {"limits": {"max_cost": 2.0}},
+    {"prices": {"input_per_million": 1, "output_per_million": 2}},
+    {"prices": "endpoint"},
     {"answer": {"retry_invalid": 3}},
 ]
 
@@ -310,7 +313,7 @@ def test_all_other_keys_are_operating(changed: dict[str, Any]) -> None:
 def test_every_key_that_is_served_is_one_or_the_other() -> None:
     made = job()
     sections = {*made.content(), *made.operating()} - {"retry_invalid"}
-    assert sections == set(JobSpec.model_fields) - {"prices", "quality"}
+    assert sections == set(JobSpec.model_fields) - {"quality"}
 
 
 def test_retry_invalid_alone_of_its_section_is_operating() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.cli.printing import columns
 from headrace.observe.wording import duration
+from headrace.policy.budget import money
 
 _LATER = {4, 5, 7, 130, 143}
 
@@ -27,7 +28,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ("reused", f"{requests.get('reused', 0):,} answers taken over from another run"),
         ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
         ("tokens", _tokens(tokens)),
-        ("cost", f"{cost['spent']:.4f} {cost['currency']}" if cost["known"] else "unknown"),
+        ("cost", cost_words(cost)),
         (
             "rate",
             f"{rate['items_per_minute']:,.0f} items/min, {rate['retry_rate']:.1%} retried, {rate['failure_rate']:.1%} failed",
@@ -52,12 +53,27 @@ def item_counts(items: Mapping[str, int]) -> str:
     return ", ".join([f"{items['done']:,} of {items['total']:,} done", *rest])
 
 
+def cost_words(cost: Mapping[str, Any]) -> str:
+    """`0.0412 USD, 0.0010 of it wasted`; `at least` where a part is not known, `unknown` where nothing is."""
+    spent, currency, most = cost["spent"], cost["currency"], cost.get("at_most")
+    if not cost["known"] and not spent and not most:
+        return "unknown"
+    words = f"{'' if cost['known'] else 'at least '}{money(spent)} {currency}"
+    if cost.get("wasted"):
+        words += f", {money(cost['wasted'])} of it wasted"
+    if not cost["known"] and most is not None:
+        words += f"; at most {money(most)} {currency} with what is not known"
+    return words
+
+
 def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) -> list[str]:
     """How a command's run ended, in a few lines."""
     items = status["items"]
     lines = [f"{status['name'] or 'the run'}: {status['state']}, {item_counts(items)} (run {status['run']})"]
     if output is not None:
         lines.append(f"output: {output}")
+    if status["cost"]["spent"]:
+        lines.append(f"cost: {cost_words(status['cost'])}")
     if items["failed"] or items["quarantined"]:
         lines.append("`headrace failures` shows why; `headrace retry` sends those again")
     elif items["rejected"]:

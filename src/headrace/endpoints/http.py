@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 from msgspec.structs import replace
 
 from headrace.endpoints import mapping, retry_after
@@ -33,6 +35,10 @@ NO_LOGPROBS = (
     'this endpoint cannot serve answer.method = "score"; use answer.method = "generate", or a server or model that gives '
     "log-probabilities"
 )
+
+
+class _Listed(msgspec.Struct):
+    data: list[Any]
 
 
 class HttpEndpoint:
@@ -134,6 +140,17 @@ class HttpEndpoint:
     async def gauges(self) -> Gauges | None:
         """How the server is loaded now, where `capacity` has found a page that says it. Takes 3 s at most. Never raises."""
         return await self._survey.gauges()
+
+    async def models(self) -> list[Any] | None:
+        """The entries of the server's own list of models, asked for once; None where none came. Never raises."""
+        page = await self._page(self._survey.site.models, _PAGES_S)
+        if page is None or page[0] != 200 or len(page[1]) > LARGEST_PAGE:
+            return None
+        try:
+            listed = msgspec.json.decode(page[1], type=_Listed).data
+        except msgspec.DecodeError:
+            return None
+        return listed
 
     async def settle_priority(self, level: str | int | None) -> str | None:
         """Send `endpoint.priority` with the sign that this server wants, which it is asked for where a word is written.

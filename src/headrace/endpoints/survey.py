@@ -89,7 +89,7 @@ class Survey:
     """What one server says of itself. `get(url, seconds)` gives status and body, or None where none came."""
 
     def __init__(self, site: Site, get: Get) -> None:
-        self._site = site
+        self.site = site
         self._get = get
         self._capacity: Capacity | None = None
         self._load_page: str | None = None
@@ -99,15 +99,15 @@ class Survey:
         """What the server is and holds; None where nobody has answered. What has been said is asked for again only after
         the server did not answer for its load: it may have been started anew.
         """
-        if (self._capacity is not None and not self._is_stale) or (self._is_asked and self._site.is_public):
+        if (self._capacity is not None and not self._is_stale) or (self._is_asked and self.site.is_public):
             return self._capacity
         self._is_stale = False
         self._is_asked = True
-        models_page, metrics = await asyncio.gather(self._ask(self._site.models), self._ask(self._site.page(_PAGES["metrics"])))
+        models_page, metrics = await asyncio.gather(self._ask(self.site.models), self._ask(self.site.page(_PAGES["metrics"])))
         if models_page is None and metrics is None:
             return None
         pages = {"metrics": metrics[1]} if metrics is not None and metrics[0] == 200 else {}
-        models = read_models(_body(models_page), self._site.model)
+        models = read_models(_body(models_page), self.site.model)
         server = server_of(pages.get("metrics", b"")) or models.server
         pages |= await self._ask_all(_SECOND_IF_UNKNOWN if server is None else _SECOND[server])
         if "server_info" not in pages and "old_server_info" in pages:
@@ -122,7 +122,7 @@ class Survey:
         """How the server is loaded now; None where it does not say. Asks nothing of a server that has no such page."""
         if self._load_page is None:
             return None
-        page = _body(await self._ask(self._site.page(_PAGES[self._load_page])))
+        page = _body(await self._ask(self.site.page(_PAGES[self._load_page])))
         if page is None or self._capacity is None:
             self._is_stale = True
             return None
@@ -138,7 +138,7 @@ class Survey:
         return capacity
 
     async def _ask_all(self, names: tuple[str, ...]) -> dict[str, bytes]:
-        came = await asyncio.gather(*(self._ask(self._site.page(_PAGES[name])) for name in names))
+        came = await asyncio.gather(*(self._ask(self.site.page(_PAGES[name])) for name in names))
         return {name: body for name, page in zip(names, came, strict=True) if (body := _body(page)) is not None}
 
     async def _ask(self, url: str) -> Page | None:

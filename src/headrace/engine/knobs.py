@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
+from headrace.policy.budget import Budget, Caps, Most, Spent
 from headrace.policy.classes import BATCH, Manners
+from headrace.policy.price import Prices
 from headrace.policy.share import Share
 from headrace.policy.timeout import AttemptLimits
 from headrace.policy.tuning import TuningWindow
@@ -71,7 +73,13 @@ class Knobs(Struct, frozen=True):
     finish_reading_s: float = 30.0
     order: str = "input"
     shared_bytes: int = 0  # that all payloads have in common at their beginning
+    caps: Caps = Caps()
+    most: Most = Most()
     manners: Manners = BATCH
+
+    def budget(self, asked: Sequence[Asked], spent: Spent) -> Budget | None:
+        """What may still be spent; None where nothing is limited and nothing has a price."""
+        return Budget(self.caps, spent) if self.caps or any(one.prices is not None for one in asked) else None
 
     def attempt_limits(self) -> AttemptLimits:
         """The time limits of attempts at one endpoint, as they begin."""
@@ -79,11 +87,14 @@ class Knobs(Struct, frozen=True):
 
 
 class Asked(NamedTuple):
-    """One endpoint of the run and how fast it is asked. `number` is the ledger's number of who answers."""
+    """One endpoint of the run and how fast it is asked. `number` is the ledger's number of who answers; `prices` are None where
+    they are not known.
+    """
 
     endpoint: Endpoint
     pace: Pace
     number: int = 1
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,8 @@ class Ending(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True):
-    """Where a run stands when the engine takes it up: units that were read, of all units those not settled, and whether the
-    input has been read whole before.
+    """Where a run stands when the engine takes it up: units that were read, of all units those not settled, whether the
+    input has been read whole before, and what has been spent.
     """
 
     recorded: int = 0
@@ -122,4 +133,5 @@ class Start(Struct, frozen=True):
     may_make: bool = False  # whether units are made of answers,
     made: int = 0  # how many there are,
     pending_made: Sequence[int] = ()  # and which of them are to be sent
+    spent: Spent = Spent()
     ending: Ending | None = None  # the run is stopping already: nothing is sent, only reading is finished

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.work import Work
 from headrace.policy.breaker import Breaker
+from headrace.policy.budget import Bound, Purse
 from headrace.policy.ceiling import Ceiling, View
 from headrace.policy.pause import Pause
 from headrace.policy.room import Room
@@ -32,7 +33,7 @@ class Lane:
 
     def __init__(self, asked: Asked, knobs: Knobs, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
         """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
-        self.endpoint, pace, self.number = asked
+        self.endpoint, pace, self.number = asked[:3]
         self.window = window = pace.window()
         self.rates = pace.rates(knobs.max_tokens)
         self.limits = knobs.attempt_limits()
@@ -43,6 +44,8 @@ class Lane:
         self._capacity = Capacity()
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
+        self.bound = Bound(knobs.most)
+        self.purse: Purse | None = None  # set where anything is counted
         self.breaker = Breaker()
         self.pause = Pause()
         self.wrong = WrongConfiguration()
@@ -75,7 +78,14 @@ class Lane:
         in_flight = len(self.in_flight)
         if in_flight >= self.window.limit or not self.room.is_open:
             return True
+        if self.is_short:
+            return True
         return self.share is not None and in_flight >= self.share.limit
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the budget has no room for the next unit at this endpoint's prices, until something comes back."""
+        return self.purse is not None and self.purse.is_closed
 
     def is_working(self, now: float) -> bool:
         """Whether it answers at the moment, as far as is known."""
@@ -87,8 +97,10 @@ class Lane:
         return self._tuning is not None or self.share is not None
 
     def has_room(self, work: Work) -> bool:
-        """Whether the server's cache has room for this unit. If not, nothing more may be sent until it has."""
-        return self.room.budget == math.inf or self.room.takes(self._held_by(work))
+        """Whether the server's cache and the budget have room for this unit. If not, nothing may be sent until they have."""
+        if self.room.budget != math.inf and not self.room.takes(self._held_by(work)):
+            return False
+        return self.purse is None or self.purse.takes(len(work.payload))
 
     def on_sent(self, work: Work, now: float) -> int:
         """Returns the number of this send, which tells what it can say about the window."""
@@ -100,14 +112,29 @@ class Lane:
         if self._counts_room:
             work.held = self._held_by(work)
             self.room.take(work.held)
+        if self.purse is not None:
+            work.budgeted = self.purse.reserve(len(work.payload))
         self.sends += 1
         return self.sends
 
-    def on_back(self, work: Work) -> None:
+    def on_back(self, work: Work, result: Reply | Failure | None) -> None:
+        """A unit is back with this result. None: it was never sent."""
         self.in_flight.pop(work.seq, None)
         if work.held:
             self.room.give_back(work.held)
             work.held = 0.0
+        if self.purse is not None and work.budgeted is not None:
+            self._book(self.purse, work, result)
+
+    def _book(self, purse: Purse, work: Work, result: Reply | Failure | None) -> None:
+        amounts, work.budgeted = work.budgeted, None
+        assert amounts is not None
+        if result is None:
+            purse.give_back(amounts)
+        elif isinstance(result, Reply):
+            purse.settle(amounts, len(work.payload), result.usage, kind=None, sent=Sent.YES)
+        else:
+            purse.settle(amounts, len(work.payload), result.usage, kind=result.kind, sent=result.sent)
 
     def on_result(self, work: Work, result: Reply | Failure, now: float) -> None:
         """What a result says about the limits per minute. Called for each that came while there are any."""
@@ -166,6 +193,7 @@ class Lane:
         holds = capacity.tokens is not None or "kv_used" in capacity.gauges
         self._counts_room = self._tuning is not None and holds
         self._capacity = capacity
+        self.bound.allow(capacity.context)
         if capacity.tokens is not None or capacity.requests is not None or capacity.gauges:
             self.ceiling = Ceiling(capacity, self.window.limit)
             self._follow(self.ceiling)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.engine.knobs import Asked, Knobs
 from headrace.engine.lane import Lane
+from headrace.policy.budget import Budget, Purse
 
 PROBE_S = 10.0  # what a probe of an endpoint that is down is held to take, where the last units are given out
 
@@ -15,8 +16,11 @@ PROBE_S = 10.0  # what a probe of an endpoint that is down is held to take, wher
 class Lanes:
     """The lanes of a run, in the job's order. Work is pulled by whoever is free. Times are loop time; nothing here awaits."""
 
-    def __init__(self, asked: Sequence[Asked], knobs: Knobs, rng: random.Random) -> None:
+    def __init__(self, asked: Sequence[Asked], knobs: Knobs, rng: random.Random, budget: Budget | None = None) -> None:
         self.all = [Lane(one, knobs, rng, self.stopped_s) for one in asked]
+        if budget is not None:
+            for lane, one in zip(self.all, asked, strict=True):
+                lane.purse = Purse(budget, lane.bound, one.prices)
         self._one = self.all[0] if len(self.all) == 1 else None
         self._stopped_s = 0.0
         self._stopped_until = 0.0  # up to when `_stopped_s` has been counted
@@ -59,7 +63,7 @@ class Lanes:
         """How long the others would take for what is left to send, infinite where there is nobody to rely on."""
         pace, soonest = 0.0, math.inf
         for other in self.all:
-            if other is not lane and other.mean_s > 0.0 and other.is_working(now):
+            if other is not lane and other.mean_s > 0.0 and other.is_working(now) and not other.is_short:
                 pace += other.window.limit / other.mean_s
                 soonest = min(soonest, other.mean_s)
         return unsent / pace + soonest if pace else math.inf

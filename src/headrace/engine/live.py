@@ -15,14 +15,14 @@ from headrace.engine.lanes import Lanes
 from headrace.engine.pool import Pool
 from headrace.engine.reasons import Reasons
 from headrace.engine.runners import Runners
-from headrace.engine.settling import Sending, Settled, Settler
+from headrace.engine.settling import CUT, Sending, Settled, Settler
 from headrace.engine.stalls import Stalls
 from headrace.engine.supply import Reading, Supply
 from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, Event, Stopping
+from headrace.events import EndpointBack, EndpointDown, Event, Stopping, Warned
 from headrace.protocols import Batch
 from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
 
@@ -33,7 +33,8 @@ class LiveEngine:
     def __init__(self, knobs: Knobs, parts: Parts, start: Start) -> None:
         self.knobs = knobs
         self.tally = Tally()
-        self.lanes = Lanes(parts.endpoints, knobs, parts.rng)
+        self.budget = knobs.budget(parts.endpoints, start.spent)
+        self.lanes = Lanes(parts.endpoints, knobs, parts.rng, self.budget)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         pool = Pool(knobs.order, knobs.shared_bytes)
         reading = Reading(parts.intake, parts.offload_intake, self.tally.on_intaken)
@@ -84,6 +85,9 @@ class LiveEngine:
         committing = loop.create_task(self.committer.run())
         committing.add_done_callback(self._on_committer_done)
         try:
+            if self.budget is not None:
+                self.budget.on_near = self._tell_near
+                self.budget.look()
             async with asyncio.TaskGroup() as tasks:
                 self._runners.open(tasks)
                 tasks.create_task(self._supply())
@@ -143,6 +147,8 @@ class LiveEngine:
         while self._ending is None:
             lane = lanes.free(now, self._unsent)
             if lane is None:
+                if self.budget is not None and not self.budget.in_flight:
+                    self._reasons.on_budget()
                 return None
             work = self.feed.take(now, prefer_fresh=lane.breaker.is_down)
             if work is None:
@@ -168,7 +174,7 @@ class LiveEngine:
     def release_unsent(self, work: Work) -> None:
         """A slot was taken for the unit, and the runner ended before its next step: it was never sent."""
         assert work.lane is not None
-        work.lane.on_back(work)
+        work.lane.on_back(work, None)
         self.committer.batch.released.append(work.seq)
         self.committer.added()
         self._check_end()
@@ -183,13 +189,13 @@ class LiveEngine:
         try:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
-            lane.on_back(work)
+            lane.on_back(work, CUT)
             self._record_unanswered(self._settler.cut(work, lane, started_at, loop.time() - started))
             if self._ending is None:
                 raise
             self._check_end()
             return
-        lane.on_back(work)
+        lane.on_back(work, result)
         self.feed.on_back(work, result)
         now = self.time()
         if work.reserved is not None or result.limits is not None:
@@ -305,6 +311,9 @@ class LiveEngine:
         self.tally.on_outcome(outcome)
 
     # -- stopping
+
+    def _tell_near(self, message: str) -> None:
+        self.tell(Warned(message))
 
     def _on_run_deadline(self) -> None:
         self.stop("run_deadline", "limits.run_deadline has passed", 5)

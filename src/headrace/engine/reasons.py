@@ -66,6 +66,17 @@ class Reasons:
             if lane.wrong.on_input_read(self._asked):
                 self._misconfigured(lane, "see `headrace failures`")
 
+    def on_budget(self) -> None:
+        """Nothing is in flight, and nobody may send: stop where the budget is what the next unit lacks with all who answer."""
+        engine = self._engine
+        short = next((lane.purse for lane in engine.lanes.left if lane.purse is not None and lane.is_short), None)
+        if short is None:
+            return
+        name, size, words = short.refusal
+        others = [lane for lane in engine.lanes.left if not lane.is_short and not lane.breaker.is_down]
+        if not any(lane.purse is not None and lane.purse.takes(size) for lane in others):
+            engine.stop(name, words, 5)
+
     def on_time(self, now: float) -> None:
         """Give up when each endpoint that is left has refused connections or been down for too long."""
         found = [self._given_up(lane, now) for lane in self._engine.lanes.left]

@@ -11,9 +11,10 @@ from headrace.engine.lane import Lane
 from headrace.engine.lanes import Lanes
 from headrace.engine.work import Work
 from headrace.policy.backoff import backoff_s
+from headrace.policy.budget import may_be_billed
 from headrace.policy.verdict import OVERLOAD, Action, Standing, decide
 from headrace.protocols import Judge
-from headrace.values import Answer, Attempt, Failure, Kind, Origin, Outcome, Reply, Sent, State
+from headrace.values import Answer, Attempt, Failure, Kind, Origin, Outcome, Reply, Sent, State, Usage
 
 
 class Sending(Struct, frozen=True, gc=False):
@@ -34,6 +35,7 @@ class Settled(Struct, frozen=True, gc=False):
     stop: Kind | None = None
 
 
+CUT = Failure(Kind.AMBIGUOUS, "stopped before a reply came", Sent.MAYBE)  # what was in flight when the run was stopped at once
 _STATES = {Action.FAIL: State.FAILED, Action.QUARANTINE: State.QUARANTINED, Action.STOP: State.PENDING}
 
 
@@ -66,12 +68,12 @@ class Settler:
         again = self._knobs.retry_ambiguous
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=started_at, seconds=seconds, config=self._knobs.config,
-            endpoint=lane.number, kind=Kind.AMBIGUOUS, sent=Sent.MAYBE, message="stopped before a reply came",
-            origin=Origin.LOST,
+            endpoint=lane.number, kind=CUT.kind, sent=CUT.sent, message=CUT.message, origin=Origin.LOST,
+            most=_most(work, lane, None),
         )  # fmt: skip
         return Outcome(
             unit=work.seq, state=State.PENDING if again else State.FAILED, attempt=attempt,
-            error=None if again else f"{Kind.AMBIGUOUS}: stopped before a reply came", ask=work.ask, spent=work.spent,
+            error=None if again else f"{CUT.kind}: {CUT.message}", ask=work.ask, spent=work.spent,
             age_s=work.age_before_s,
         )  # fmt: skip
 
@@ -79,6 +81,7 @@ class Settler:
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=sending.started_at, seconds=sending.seconds, config=self._knobs.config,
             endpoint=sending.lane.number, reply=reply, usage=reply.usage,
+            most=_most(work, sending.lane, reply.usage),
         )  # fmt: skip
         return Outcome(
             unit=work.seq, state=State.DONE, attempt=attempt, answer=answer, ask=work.ask, spent=work.spent + 1,
@@ -93,10 +96,12 @@ class Settler:
             failure,
             Standing(work.spent, work.ask, knobs.max_attempts, knobs.retry_invalid, knobs.retry_ambiguous, excused),
         )
+        usage = reply.usage if reply is not None else failure.usage
         attempt = Attempt(
             unit=work.seq, ask=work.ask, started_at=sending.started_at, seconds=sending.seconds, config=knobs.config,
             endpoint=lane.number, kind=failure.kind, sent=failure.sent, message=failure.message, status=failure.status,
-            reply=reply, usage=reply.usage if reply is not None else failure.usage,
+            reply=reply, usage=usage,
+            most=_most(work, lane, usage) if reply is not None or may_be_billed(failure.kind, failure.sent) else None,
         )  # fmt: skip
         work.spent += verdict.counts
         if failure.kind is Kind.TIMEOUT and failure.sent is not Sent.NO and not failure.mended:
@@ -140,3 +145,9 @@ class Settler:
 
     def _deadline_error(self, age: float) -> str:
         return f"{Kind.DEADLINE}: not settled {age:.0f} s after its first send (limits.unit_deadline)"
+
+
+def _most(work: Work, lane: Lane, usage: Usage | None) -> tuple[int, int] | None:
+    """What a send may have taken where its usage does not say it. Its payload is that of the send, not yet that of a re-ask."""
+    is_known = usage is not None and usage.prompt is not None and usage.completion is not None
+    return None if is_known else lane.bound.of(len(work.payload))

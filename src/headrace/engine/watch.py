@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.engine.lane import Lane
 from headrace.engine.stragglers import Stragglers
@@ -77,6 +77,8 @@ class Watch:
             return "rate"
         if lane.breaker.is_down:
             return "endpoint"
+        if lane.is_short:
+            return "limit"
         if lane.is_full:
             window = lane.window
             is_told = lane.ceiling is not None and lane.ceiling.is_known
@@ -99,8 +101,15 @@ class Watch:
             retries=tally.retries, prompt_tokens=tally.prompt_tokens, completion_tokens=tally.completion_tokens,
             units_per_second=tally.per_second(now), oldest_in_flight_s=now - min(in_flight, default=now),
             waiting=engine.feed.waiting, bound_by=None if widest is None else self._bound_by(widest, now),
-            paused_for_s=paused_for, paused_why=why,
+            paused_for_s=paused_for, paused_why=why, **self._spent(),
         )  # fmt: skip
+
+    def _spent(self) -> dict[str, Any]:
+        """The money so far, where what everybody asks for is known."""
+        budget, lanes = self._engine.budget, self._engine.lanes.all
+        if budget is None or not all(lane.purse is not None and lane.purse.has_prices for lane in lanes):
+            return {}
+        return {"spent": budget.cost, "spent_is_all": not budget.unknown}
 
     @staticmethod
     def _stands_still(lanes: Sequence[Lane], now: float) -> tuple[float | None, str | None]:

@@ -17,6 +17,7 @@ class Work:
         "age_before_s",
         "ask",
         "base",
+        "budgeted",
         "failures",
         "first_sent",
         "held",
@@ -42,6 +43,7 @@ class Work:
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them
         self.timeouts = 0
         self.reserved: tuple[float, float] | None = None  # tokens of its latest send, where anything counts them
+        self.budgeted: tuple[float, float, float] | None = None  # what its latest send has reserved of the budget
         self.held = 0.0  # of these, what the server's cache is expected to hold for it
         self.send = 0  # the lane's number of its latest send
         self.age_before_s = unit.age_s

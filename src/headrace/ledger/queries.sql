@@ -44,6 +44,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, nullif(?, ''), nullif(?, ''), n
 -- insert_score: the log-probabilities that came with a send
 INSERT INTO score (attempt, confidence, likeliest) VALUES (?, nullif(?, ''), ?);
 
+-- insert_bound: what a send of unknown use may have taken at most
+INSERT INTO bound (attempt, prompt, completion) VALUES (?, ?, ?);
+
 -- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there). A negative attempt stands in where there is none yet
 INSERT INTO unit (seq, config, state, ask, spent, age, attempt, error, hash, kind, item, n)
 VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0, 0, 0)
@@ -142,6 +145,12 @@ WHERE unit.kind = ? ORDER BY unit.seq;
 -- leased: units that a dead process may have sent
 SELECT seq, ask, config, spent, age FROM unit WHERE state = 1 ORDER BY seq;
 
+-- leased_records: units of the job itself that a dead process may have sent, with the place of the record they are rendered from
+SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
+    item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item
+WHERE unit.state = 1 ORDER BY unit.seq;
+
 -- next_item: the number of the next item
 SELECT coalesce(max(seq) + 1, 0) FROM item;
 
@@ -197,15 +206,36 @@ SELECT count(*) FROM piece WHERE n = 0;
 SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cached_tokens),
     count(coalesce(prompt_tokens, completion_tokens)), min(started_at), max(started_at + seconds),
     group_concat(CAST(seconds * 1000000 + 0.5 AS INTEGER)), group_concat(CAST(prompt_tokens + coalesce(completion_tokens, 0) AS INTEGER))
-FROM attempt WHERE id BETWEEN ? AND ? AND kind IS NULL AND origin = 0;
+FROM attempt WHERE id BETWEEN :first AND :last AND kind IS NULL AND origin = 0;
 
 -- other_attempts: the same sums of the other attempts of a part, by what they are
 SELECT kind, origin, sent, count(*), total(prompt_tokens), total(completion_tokens), total(cached_tokens),
     count(coalesce(prompt_tokens, completion_tokens)), min(started_at), max(started_at + seconds)
-FROM attempt WHERE id BETWEEN ? AND ? AND NOT (kind IS NULL AND origin = 0) GROUP BY kind, origin, sent;
+FROM attempt WHERE id BETWEEN :first AND :last AND NOT (kind IS NULL AND origin = 0) GROUP BY kind, origin, sent;
+
+-- known_uses: what sends of a part took, those alike together; `tier`: how many of the thresholds their prompt exceeds
+SELECT config, endpoint, kind IS NULL,
+    CASE WHEN :thresholds = '[]' THEN 0 ELSE (SELECT count(*) FROM json_each(:thresholds) WHERE value < prompt_tokens) END AS tier,
+    count(*), total(prompt_tokens), total(completion_tokens), total(min(coalesce(cached_tokens, 0), prompt_tokens)),
+    total(reasoning_tokens) FILTER (WHERE reasoning_tokens <= completion_tokens),
+    total(reasoning_tokens) FILTER (WHERE reasoning_tokens > completion_tokens)
+FROM attempt WHERE id BETWEEN :first AND :last AND origin <> 2 AND prompt_tokens IS NOT NULL AND completion_tokens IS NOT NULL
+GROUP BY 1, 2, 3, 4;
+
+-- unknown_uses: sends of a part whose use is not known, those alike together, and what each may have taken at most
+SELECT config, endpoint, kind, sent, bound.attempt IS NOT NULL, coalesce(prompt_tokens, bound.prompt), coalesce(completion_tokens, bound.completion), count(*)
+FROM attempt LEFT JOIN bound ON bound.attempt = attempt.id
+WHERE id BETWEEN :first AND :last AND origin <> 2 AND (prompt_tokens IS NULL OR completion_tokens IS NULL)
+GROUP BY 1, 2, 3, 4, 5, 6, 7;
+
+-- sends: the requests of a part
+SELECT count(*) FROM attempt WHERE id BETWEEN :first AND :last AND origin <> 2 AND sent <> 'no';
+
+-- endpoints: who answers
+SELECT id, identity FROM endpoint ORDER BY id;
 
 -- asks: the unit and the ask of each send of a part
-SELECT group_concat(unit), group_concat(ask) FROM attempt WHERE id BETWEEN ? AND ? AND origin = 0;
+SELECT group_concat(unit), group_concat(ask) FROM attempt WHERE id BETWEEN :first AND :last AND origin = 0;
 
 -- samples: concurrency over time
 SELECT sum(n), count(*), max(n), max(lag) FROM (SELECT sum(in_flight) AS n, max(lag) AS lag FROM sample GROUP BY at);

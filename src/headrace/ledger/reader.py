@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,6 +130,10 @@ class LedgerReader:
         found = {row[0]: _stored_unit(row) for row in self._listed(PENDING_LISTS, seqs)}
         return [found[seq] for seq in seqs if seq in found]
 
+    def leased(self) -> list[StoredUnit]:
+        """Units of the job itself whose lease a dead process left open, in order."""
+        return list(map(_stored_unit, self.all("leased_records")))
+
     def pending_of(self, kind: UnitKind, after: int) -> list[Unit]:
         """Pending units of one of the run's own kinds with seq > after, in order. They belong to no item."""
         return [
@@ -189,14 +193,15 @@ class LedgerReader:
 
     # -- for status
 
-    def parts(self, *names: str) -> Iterator[list[list[Any]]]:
+    def parts(self, *names: str, thresholds: Sequence[int] = ()) -> Iterator[list[list[Any]]]:
         """What statements say of one part of the attempts after another: for each part the rows of each statement.
 
-        The parts are so small that a part's pages are read once for all statements.
+        The parts are so small that a part's pages are read once for all statements. `thresholds` are of `known_uses`.
         """
+        given = {"thresholds": canon.encode(list(thresholds)).decode()}
         (end,) = self.one("next_attempt")
         for first in range(0, end, _PART):
-            yield [self.all(name, (first, first + _PART - 1)) for name in names]
+            yield [self.all(name, {"first": first, "last": first + _PART - 1, **given}) for name in names]
 
     # -- for the output
 
@@ -245,7 +250,7 @@ class LedgerReader:
                 width, statement = next(wide for wide in lists if wide[0] >= len(part))
                 yield from self._db.execute(statement, part + part[-1:] * (width - len(part)))
 
-    def all(self, name: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    def all(self, name: str, values: tuple[Any, ...] | dict[str, Any] = ()) -> list[Any]:
         with mapped(self.path):
             return self._db.execute(SQL[name], values).fetchall()
 

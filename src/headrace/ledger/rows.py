@@ -84,6 +84,10 @@ def score_row(number: int, outcome: Outcome, likeliest: list[tuple[str, float]])
     return (number, NO_NUMBER if confidence is None else confidence, canon.encode(likeliest).decode())
 
 
+def bound_row(number: int, most: tuple[int, int]) -> tuple[Any, ...]:
+    return (number, *most)
+
+
 def settled_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:
     """What `settle` takes: a whole row of `unit`, of which a unit that is there keeps its own hash, kind, item and n."""
     error = NO_TEXT if outcome.error is None else outcome.error

@@ -104,6 +104,13 @@ CREATE TABLE score (
     likeliest TEXT NOT NULL            -- JSON: [[token, natural logarithm of its probability], …], likeliest first
 );
 
+-- What an attempt that may have been billed and came without usage may have taken at most, in tokens.
+CREATE TABLE bound (
+    attempt INTEGER PRIMARY KEY,
+    prompt INTEGER NOT NULL,
+    completion INTEGER NOT NULL
+);
+
 -- What the pieces of a divided item hold of its fields.
 CREATE TABLE slice (
     item INTEGER NOT NULL,

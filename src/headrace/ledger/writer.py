@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from headrace.ledger.connection import Hook, connect_writer, mapped
 from headrace.ledger.following import Following
 from headrace.ledger.rows import (
     attempt_row,
+    bound_row,
     item_row,
     made_storable,
     sample_row,
@@ -31,6 +32,10 @@ from headrace.protocols import Batch, Reducer
 from headrace.values import FIRST_MADE, Attempt, Kind, Origin, Outcome, Reduction, Sent, Slice, State, Unit, UnitKind
 
 _LARGE = 4_000_000  # characters of one batch's replies
+
+
+def _unknown(_unit: int) -> None:
+    """Nothing is known of what a unit may have taken."""
 
 
 class Revived(Struct, frozen=True):
@@ -171,6 +176,7 @@ class SqliteLedger:
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
         scores: list[tuple[Any, ...]] = []
+        bounds: list[tuple[Any, ...]] = []
         volume = 0
         for o in outcomes:
             if o.unit >= next_unit:
@@ -185,6 +191,8 @@ class SqliteLedger:
                     volume += len(reply.content)
                 if reply.likeliest is not None:
                     scores.append(score_row(number, o, reply.likeliest))
+            if attempt.most is not None:
+                bounds.append(bound_row(number, attempt.most))
             attempts.append(attempt_row(number, o, attempt))
             settled.append(settled_row(number, o, attempt))
             number += 1
@@ -194,6 +202,8 @@ class SqliteLedger:
             self._insert("settle", settled)
         if scores:
             self._insert("insert_score", scores)
+        if bounds:
+            self._insert("insert_bound", bounds)
         if unsent:
             self._many("settle_unsent", unsent)
         return number
@@ -269,11 +279,13 @@ class SqliteLedger:
 
     # -- recovery
 
-    def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
+    def recover(
+        self, endpoint: int, now: float, *, retry_ambiguous: bool, most: Callable[[int], tuple[int, int] | None] = _unknown
+    ) -> int:
         """Close the leases that a dead process left open; returns how many there were.
 
-        Each is kept as a lost attempt (possibly sent, its cost unknown). The unit goes back to pending, or fails as
-        `ambiguous` where what may have been billed is not sent again.
+        Each is kept as a lost attempt (possibly sent, its cost unknown; `most` says of a unit what it may have taken). The
+        unit goes back to pending, or fails as `ambiguous` where what may have been billed is not sent again.
         """
         with mapped(self.path):
             open_leases = self._query("leased", ()).fetchall()
@@ -281,7 +293,7 @@ class SqliteLedger:
             return 0
         batch = Batch()
         batch.outcomes = [
-            left_open(seq, (ask, spent, age), (config, endpoint), now, retry_ambiguous=retry_ambiguous)
+            left_open(seq, (ask, spent, age), (config, endpoint), now, retry_ambiguous=retry_ambiguous, most=most(seq))
             for seq, ask, config, spent, age in open_leases
         ]
         self.commit(batch)
@@ -334,14 +346,22 @@ class SqliteLedger:
 
 
 def left_open(
-    unit: int, progress: tuple[int, int, float], asked: tuple[int, int], now: float, *, retry_ambiguous: bool
+    unit: int,
+    progress: tuple[int, int, float],
+    asked: tuple[int, int],
+    now: float,
+    *,
+    retry_ambiguous: bool,
+    most: tuple[int, int] | None = None,
 ) -> Outcome:
-    """What becomes of a leased unit whose process died. `progress`: ask, spent, age; `asked`: configuration, endpoint."""
+    """What becomes of a leased unit whose process died. `progress`: ask, spent, age; `asked`: configuration, endpoint; `most`:
+    the tokens that it may have taken.
+    """
     ask, spent, age_s = progress
     config, endpoint = asked
     lost = Attempt(
         unit=unit, ask=ask, started_at=now, seconds=0.0, config=config, endpoint=endpoint, kind=Kind.AMBIGUOUS,
-        sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST,
+        sent=Sent.MAYBE, message="the process ended before a reply was stored", origin=Origin.LOST, most=most,
     )  # fmt: skip
     state = State.PENDING if retry_ambiguous else State.FAILED
     error = None if retry_ambiguous else f"{Kind.AMBIGUOUS}: the process died while this request may have been sent"

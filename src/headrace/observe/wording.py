@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Progress, Stopping, Warned
 from headrace.observe.text import printable
+from headrace.policy.budget import money
 
 _LINE = 400
 
@@ -71,6 +72,8 @@ def details(progress: Progress) -> str:
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:
         parts.append(f"{tokens:,} tokens")
+    if progress.spent is not None:
+        parts.append(f"{'' if progress.spent_is_all else 'at least '}{money(progress.spent)} USD")
     if progress.paused_for_s is None and progress.bound_by is not None:
         parts.append(f"bound by {progress.bound_by}")
     return printable(", ".join(parts), _LINE)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from headrace.policy.climb import Climb
 from headrace.policy.evidence import Evidence, gain, is_bent, may_equal
 from headrace.policy.refusals import Refusals
 from headrace.policy.stages import (
+    AS_GOOD,
     BENT,
     CHANGED,
     EQUAL,
@@ -14,6 +17,7 @@ from headrace.policy.stages import (
     LEAST_JUDGED,
     LONGEST_REST,
     LONGEST_REST_UNITS,
+    MARGIN,
     MOST_BROKEN,
     MOST_UPS,
     NEAR,
@@ -23,6 +27,8 @@ from headrace.policy.stages import (
     STEP,
     STILL_GROWS,
     SURE,
+    SURGE,
+    TIGHT,
     WORTH,
     Stage,
 )  # fmt: skip
@@ -175,7 +181,7 @@ class TuningWindow:
             if likely < grown**STILL_GROWS:
                 return self._settle(min(limit, round(self._held * max(1.0, ratio))), "ramp_ends", next_send)
             if likely < grown**PROPORTIONAL:
-                return self._settle(limit, "ramp_slows", next_send)
+                return self._settle(min(limit, round(self._held * max(1.0, likely) * MARGIN)), "ramp_slows", next_send)
         self._held, self._climbed = limit, climb
         if limit >= self.ceiling:
             return self._settle(limit, "ceiling", next_send)
@@ -230,6 +236,8 @@ class TuningWindow:
             up = self._goes_up = True
         if up:
             wanted, self._step, self._up_to = self._up_to or round(held * self._step), STEP, None
+            if self._refuted is not None and wanted >= self._refuted:
+                wanted = max(round(held * NEAR), round((held * self._refuted) ** 0.5))
             return self._change(held + 1 if self._is_capped else max(held + 1, wanted), Stage.UP, "probe_up", next_send)
         wanted, self._sagged, self._down_to = self._down_to or int(held / STEP), self._down_to is not None, None
         return self._change(min(wanted, held - 1), Stage.DOWN, "probe_down", next_send)
@@ -241,18 +249,23 @@ class TuningWindow:
             return None
         is_up = self.stage is Stage.UP
         ratio, error = gain(held, evidence)
-        wanted = (limit / self._held) ** WORTH if is_up else EQUAL
+        wanted = (limit / self._held) ** WORTH if is_up else AS_GOOD if self._is_between else EQUAL
         is_clear = abs(ratio - wanted) > 2 * error or error <= SURE
         if not is_clear and seen < max(3 * limit, 12 * LEAST_JUDGED):
             return None
         if is_up:
             return self._tried_more(held, evidence, ratio, next_send)
-        return self._tried_less(held, evidence, next_send, is_as_good=ratio + error >= wanted)
+        return self._tried_less(held, evidence, ratio, next_send, is_as_good=ratio + error >= wanted)
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether the smaller window that is tried was sought between a poor one and the one that is held."""
+        return self.limit * STEP > self._held * TIGHT
 
     def _is_better(self, held: Evidence, more: Evidence, grown: float) -> bool:
         """Whether a larger window pays: it delivers more, and the server does not yet queue what it adds."""
-        is_refuted = self._refuted is not None and self.limit >= self._refuted
-        return gain(held, more).ratio >= grown ** (STEEP if is_refuted else WORTH) and not is_bent(self._below, held, more, BENT)
+        worth = WORTH if self._refuted is None else STEEP
+        return gain(held, more).ratio >= grown**worth and not is_bent(self._below, held, more, BENT)
 
     def _tried_more(self, held: Evidence, evidence: Evidence, ratio: float, next_send: int) -> Move | None:
         was, tried = self._held, self.limit
@@ -288,7 +301,7 @@ class TuningWindow:
             self._goes_up = self._ups_left > 0
         return self._change(was, Stage.HOLD, "no_gain", next_send)
 
-    def _tried_less(self, held: Evidence, evidence: Evidence, next_send: int, *, is_as_good: bool) -> Move | None:
+    def _tried_less(self, held: Evidence, evidence: Evidence, ratio: float, next_send: int, *, is_as_good: bool) -> Move | None:
         if self._sagged:  # the pace has changed: so much depends on the answer that either measure may give it
             is_as_good = may_equal(held, evidence, EQUAL)
             self._sagged = False
@@ -296,6 +309,9 @@ class TuningWindow:
             self._held, self._held_evidence, self._rest = self.limit, evidence, FIRST_REST
             return self._begin_probe(next_send)
         self._below = evidence
+        enough = math.ceil(self.limit / ratio)  # if the server delivers in proportion up to its knee
+        if self.limit < enough <= self._held / TIGHT:
+            return self._change(enough, Stage.DOWN, "probe_between", next_send)
         self._goes_up = True
         self._ups_left = self._ups = min(2 * self._ups, MOST_UPS)
         self._rest = min(2 * self._rest, LONGEST_REST)
@@ -319,7 +335,7 @@ class TuningWindow:
         before, self.limit = self.limit, min(max(limit, self.least), self.ceiling)
         self.stage = stage
         self._since = next_send
-        self._to_skip = 0 if stage is Stage.RAMP else self.limit
+        self._to_skip = 0 if stage is Stage.RAMP else round(self.limit * (SURGE if stage is Stage.UP else 1))
         self._evidence = Evidence()
         self._refusals.forget()
         return Move(self.limit, rule) if self.limit != before else None

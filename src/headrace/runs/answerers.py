@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,7 @@ from headrace.ledger.writer import SqliteLedger
 from headrace.runs.embedded import EmbeddedEndpoint, SchemaForms, open_embedded
 from headrace.runs.job import Job
 from headrace.runs.pacing import pace_of
+from headrace.runs.prices import Found, in_own_list
 from headrace.runs.registry import RunFolder
 
 AnyEndpoint = HttpEndpoint | EmbeddedEndpoint
@@ -51,16 +53,21 @@ class Answerers:
                 told.append(await endpoint.settle_priority(chosen.priority))
         return [line for line in told if line is not None]
 
+    async def own_prices(self, job: Job) -> list[Found]:
+        """What each says of its prices itself, in its list of models; it is asked for once."""
+        lists = await asyncio.gather(*(endpoint.models() for endpoint in self.endpoints))
+        return [in_own_list(job.spec, chosen, models) for chosen, models in zip(job.spec.endpoint, lists, strict=True)]
+
     def enter(self, ledger: SqliteLedger) -> None:
         """Tell the ledger who they are."""
         self.numbers = [ledger.add_endpoint(endpoint.identity, endpoint.name) for endpoint in self.endpoints]
 
-    def asked(self, job: Job) -> list[Asked]:
-        """Each with how fast it is asked."""
+    def asked(self, job: Job, found: Sequence[Found]) -> list[Asked]:
+        """Each with how fast it is asked, and what it costs."""
         count = len(self.endpoints)
         return [
-            Asked(endpoint, pace_of(chosen, slots_of(endpoint), count), number)
-            for endpoint, chosen, number in zip(self.endpoints, job.spec.endpoint, self.numbers, strict=True)
+            Asked(endpoint, pace_of(chosen, slots_of(endpoint), count), number, one.prices if one.prices.known else None)
+            for endpoint, chosen, number, one in zip(self.endpoints, job.spec.endpoint, self.numbers, found, strict=True)
         ]
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from headrace.ledger.reader import LedgerReader
+from headrace.runs.spending import USES, Spending, Tariffs
 from headrace.values import Origin, Sent
 
 Numbers = np.ndarray[Any, Any]
@@ -37,23 +38,27 @@ class Attempts(Struct, frozen=True):
     """All attempts of a ledger.
 
     `sums` by kind (None: accepted), origin and `sent`; `span_s` from the first send to the last end of one; of the accepted
-    ones `seconds`, and `contexts`: prompt and answer together, in tokens, where the usage is known.
+    ones `seconds`, and `contexts`: prompt and answer together, in tokens, where the usage is known. `spending` is their money.
     """
 
     sums: dict[tuple[str | None, int, str], Sums]
     span_s: float
     seconds: Numbers
     contexts: Numbers
+    spending: Spending
 
 
-def read_attempts(reader: LedgerReader) -> Attempts:
-    """Read them. Sums are exact up to 2^53 a thousand attempts."""
+def read_attempts(reader: LedgerReader, tariffs: Tariffs) -> Attempts:
+    """Read them. Sums are exact up to 2^53 a thousand attempts. Money is looked at where there are prices."""
+    spending = Spending()
+    uses = USES if tariffs.prices else ()
     sums: dict[tuple[str | None, int, str], Sums] = {}
     begun: list[float] = []
     ended: list[float] = []
     seconds: list[Numbers] = []  # seven digits are enough for figures, and a million take half the room
     contexts: list[Numbers] = []
-    for ((*figures, took, held),), others in reader.parts("accepted_attempts", "other_attempts"):
+    statements = ("accepted_attempts", "other_attempts", *uses)
+    for ((*figures, took, held),), others, *used in reader.parts(*statements, thresholds=tariffs.thresholds):
         for kind, origin, sent, *row in ([[*_ACCEPTED, *figures]] if figures[0] else []) + others:
             *added, first, last = row
             sums.setdefault((kind, origin, sent), Sums()).add(*added)
@@ -62,8 +67,11 @@ def read_attempts(reader: LedgerReader) -> Attempts:
                 ended.append(last)
         seconds += [(numbers * _MICRO).astype(np.float32) for numbers in _numbers(took)]
         contexts += _numbers(held)
+        if used:
+            spending.add_known(tariffs, used[0])
+            spending.add_unknown(tariffs, used[1])
     span_s = max(ended) - min(begun) if begun else 0.0
-    return Attempts(sums, span_s, _joined(seconds), _joined(contexts))
+    return Attempts(sums, span_s, _joined(seconds), _joined(contexts), spending)
 
 
 def count_asks(reader: LedgerReader) -> int:

@@ -89,6 +89,10 @@ class EmbeddedEndpoint:
             told_by=f"the run's own server: {serving.slots} slots of {serving.context:,} tokens",
         )  # fmt: skip
 
+    async def models(self) -> list[Any] | None:
+        """Nobody lists what one's own machine costs."""
+        return None
+
     async def gauges(self) -> Gauges | None:
         """As HttpEndpoint's."""
         return await self._endpoint.gauges()

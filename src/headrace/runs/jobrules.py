@@ -13,7 +13,7 @@ from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
 from headrace.runs.jobfaults import shown
 from headrace.runs.slicerules import check_slices
-from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
+from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec, PricesSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
 _FOREIGN_TO_LOCAL = (
@@ -27,6 +27,12 @@ _FOREIGN_TO_LOCAL = (
     "max_tokens_field",
     "priority",
 )
+# The ways to say what tokens cost, and how many keys of each, from the first, must be there.
+_PRICE_FORMS: dict[tuple[str, ...], int] = {
+    ("input_per_million", "output_per_million", "cached_input_per_million", "reasoning_per_million", "per_request"): 2,
+    ("gpu_hour", "tokens_per_second", "gpus"): 2,
+    ("file",): 1,
+}
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
 
 
@@ -38,6 +44,7 @@ def check_rules(spec: JobSpec, base: Path) -> None:
     _check_answer(spec)
     check_slices(spec)
     _check_endpoints(spec)
+    _check_prices(spec.prices)
     _check_output(spec, base)
 
 
@@ -207,6 +214,35 @@ def _check_local(endpoint: EndpointSpec) -> None:
                 key=f"endpoint.{name}",
                 allowed="nothing",
             )
+
+
+def _check_prices(prices: PricesSpec | None) -> None:
+    """One way to say them, and all that it needs: half a price would make every cost unknown."""
+    if prices is None:
+        return
+    written = {name: value for name, value in prices.model_dump().items() if value is not None}
+    forms = [form for form in _PRICE_FORMS if any(key in written for key in form)]
+    if len(forms) != 1:
+        found = " and ".join(next(key for key in form if key in written) for form in forms) or "none of them"
+        raise SpecError(
+            f"prices: found {found}; allowed: prices per million, gpu_hour with tokens_per_second, or a file",
+            key="prices",
+            found=found,
+            allowed="one of input_per_million, gpu_hour, file",
+        )
+    (form,) = forms
+    lacking = [key for key in form[: _PRICE_FORMS[form]] if key not in written]
+    if lacking:
+        raise SpecError(
+            f"prices.{lacking[0]} is missing beside {', '.join(key for key in form if key in written)}; write 0 where it is free",
+            key=f"prices.{lacking[0]}",
+            found="nothing",
+            allowed="a number",
+        )
+    if "model" in written and "file" not in written:
+        raise SpecError(
+            "prices.model: names an entry of a list; it belongs to prices.file", key="prices.model", allowed="prices.file"
+        )
 
 
 def _check_output(spec: JobSpec, base: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.spec import JobSpec
+from headrace.spec import ENDPOINT_LIST, JobSpec
 
 _TOP = {
     "name": "A name for people; by default the file's own, without its suffix.",
-    "prices": "What tokens cost.",
+    "prices": 'What tokens cost, for all endpoints; "endpoint" is short for { file = "endpoint" }.',
     "quality": "Spot checks, an eval set and a gate.",
 }
 
@@ -19,6 +19,7 @@ def job_schema() -> dict[str, Any]:
     endpoint = schema["properties"]["endpoint"]
     one = endpoint["items"]
     schema["properties"]["endpoint"] = {"title": "Endpoint", "anyOf": [one, endpoint]}
+    schema["properties"]["prices"]["anyOf"].append({"const": ENDPOINT_LIST})
     for name, description in _TOP.items():
         schema["properties"][name]["description"] = description
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

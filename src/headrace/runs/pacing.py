@@ -5,13 +5,16 @@ from __future__ import annotations
 import resource
 
 from headrace.engine.knobs import Knobs, Pace
+from headrace.policy.budget import Caps, Most
 from headrace.policy.classes import CLASSES
 from headrace.policy.tuning import AUTO_MOST, AUTO_START
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec
 
 
-def knobs_of(spec: JobSpec, run: str, config: int, shared_bytes: int = 0) -> Knobs:
-    """The limits of a run. `shared_bytes`: what all its payloads have in common at their beginning."""
+def knobs_of(spec: JobSpec, run: str, config: int, shared_bytes: int = 0, most: Most = Most()) -> Knobs:  # noqa: B008 (frozen)
+    """The limits of a run. `shared_bytes`: what all its payloads have in common at their beginning; `most`: what a request may
+    take besides its payload.
+    """
     limits = spec.limits
     generates = spec.answer.method == "generate"
     return Knobs(
@@ -20,7 +23,8 @@ def knobs_of(spec: JobSpec, run: str, config: int, shared_bytes: int = 0) -> Kno
         max_tokens=spec.model.max_tokens if generates else 1, unit_deadline_s=limits.unit_deadline,
         run_deadline_s=limits.run_deadline, give_up_after_s=limits.give_up_after, drain_s=limits.drain,
         order=limits.order, shared_bytes=shared_bytes,
-        manners=CLASSES[limits.class_],
+        manners=CLASSES[limits.class_], most=most,
+        caps=Caps(limits.max_cost, limits.max_total_tokens, limits.max_requests),
     )  # fmt: skip
 
 

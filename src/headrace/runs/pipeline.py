@@ -23,19 +23,23 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.budget import Most
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
 from headrace.runs.calibration import CalibrationIntake, reopen
+from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
+from headrace.runs.lost import lost_bounds
 from headrace.runs.making import Making, making_of
 from headrace.runs.pacing import knobs_of
 from headrace.runs.reducing import AnswerReducer
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
+from headrace.runs.spending import spent_so_far
 from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
@@ -65,6 +69,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     """Run a job, or go on with it. Raises SpecError and InputError before anything is sent, LockedError, DiskError."""
     options = options or RunOptions()
     making = making_of(job.spec)
+    refuse_unpriced(job)
     root = runs_folder(job.base, options.run_dir)
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
     try:
@@ -125,39 +130,39 @@ class Run:
             self._archive({})
         ledger = SqliteLedger(self.folder.ledger)
         try:
-            config = ledger.add_config(self.clock.now(), self.job.spec.content(), self.job.spec.operating())
             if ledger.get_meta("job") is None:
                 ledger.put_meta(job=archive.identity(self.job))
             reading = Reading(**ledger.get_meta("reading", {}))
             if reading.done and ledger.unsettled() == 0:
                 self.warn(f"run {self.folder.id} of this job is finished and nothing has changed: nothing is sent.")
                 ending = Ending()
+                self._record_config(ledger, None)
                 self.is_idle = True
             else:
                 ledger.put_meta(
                     ending={}, output_is_current=False, **({"in_place": list(source.in_place)} if source is not None else {})
                 )
-                ending = await self._settle(ledger, config, reading, source, options)
+                ending = await self._settle(ledger, reading, source, options)
             with handled(_finish_first):
                 return self._end(ledger, ending)
         finally:
             ledger.close()
 
-    async def _settle(
-        self, ledger: SqliteLedger, config: int, reading: Reading, source: OpenedSource | None, options: RunOptions
-    ) -> Ending:
+    async def _settle(self, ledger: SqliteLedger, reading: Reading, source: OpenedSource | None, options: RunOptions) -> Ending:
         spec = self.job.spec
         answerers = Answerers()
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)
-            for line in await answerers.settle_priorities(self.job):
+            costs = await find_costs(self.job, answerers)
+            config = self._record_config(ledger, recorded([one.identity for one in answerers.endpoints], costs.found))
+            for line in costs.warnings + await answerers.settle_priorities(self.job):
                 self.warn(line)
             self.warn(answerers.other_weights(self.folder))
-            ledger.recover(answerers.numbers[0], self.clock.now(), retry_ambiguous=spec.limits.retry_ambiguous == "always")
+            self._recover(ledger, answerers.numbers[0], source, costs.most)
             reuse = open_reuse(options.reuse, self.job, self.folder, config, answerers.by_identity)
-            knobs = knobs_of(spec, self.folder.id, config, self.making.renderer.shared_bytes)
-            means = Means(ledger, answerers, answerers.asked(self.job), knobs)
+            knobs = knobs_of(spec, self.folder.id, config, self.making.renderer.shared_bytes, costs.most)
+            means = Means(ledger, answerers, answerers.asked(self.job, costs.found), knobs)
             so_far = await self._prepare_scores(means, reuse) if spec.answer.method == "score" else Ending()
             if so_far.reason is not None and reuse is not None:
                 return so_far  # what is taken over while the input is read would be judged without calibration, for good
@@ -191,6 +196,20 @@ class Run:
             return None
         own = open_reuse(reuse, self.job, self.folder, config, answerers.by_identity)  # the ledger's thread has its own
         return AnswerReducer(self.making, stores.places.again(), config, own)
+    def _record_config(self, ledger: SqliteLedger, found: dict[str, Any] | None) -> int:
+        """The number of the job's configuration. None: what was found last still stands, as nobody was asked."""
+        spec = self.job.spec
+        return ledger.add_config(
+            self.clock.now(), spec.content(), operating_of(spec, found, newest_operating(self.folder.ledger))
+        )
+
+    def _recover(self, ledger: SqliteLedger, endpoint: int, source: OpenedSource | None, most: Most) -> None:
+        """Close what a dead process left open."""
+        again = self.job.spec.limits.retry_ambiguous == "always"
+        fingerprint: list[dict[str, Any]] = ledger.get_meta("fingerprint", [])
+        files = source.files if source is not None else [self.job.base / file["path"] for file in fingerprint]
+        bounds = lost_bounds(self.folder.ledger, self.folder.records, files, self.making, most)
+        ledger.recover(endpoint, self.clock.now(), retry_ambiguous=again, most=bounds)
 
     async def _prepare_scores(self, means: Means, reuse: Reuse | None) -> Ending:
         """Learn which tokens begin the labels and, with `calibrate`, what the prompt without content prefers."""
@@ -229,7 +248,11 @@ class Run:
             endpoints=means.asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, observers=observers, plain_judge=self.making.plain_judge,
         )  # fmt: skip
-        engine = LiveEngine(self._what_is_left(means.knobs), parts, start)
+        engine = LiveEngine(
+            self._what_is_left(means.knobs),
+            parts,
+            replace(start, spent=spent_so_far(self.folder.ledger, means.knobs, means.asked)),
+        )  # fmt: skip
         try:
             with handled(engine.interrupt):
                 return await engine.run()

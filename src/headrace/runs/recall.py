@@ -50,6 +50,10 @@ class Recall:
         except RecordError:
             return None
 
+    def payload(self, stored: StoredUnit) -> bytes:
+        """What the unit asks, were it sent now for the first time. Raises RecordError, InputBrokenError."""
+        return self._made(stored).payload
+
     def _render_again(self, stored: StoredUnit, raw: bytes) -> Unit:
         try:
             return self._checked(stored, self._whole(stored, raw))

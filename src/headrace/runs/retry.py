@@ -13,6 +13,7 @@ from headrace.ledger.reader import LedgerReader, StoredUnit, as_text
 from headrace.ledger.writer import Revived, SqliteLedger
 from headrace.protocols import Observer
 from headrace.runs import archive
+from headrace.runs.costs import RECORDED, newest_operating, operating_of, refuse_unpriced
 from headrace.runs.job import Job
 from headrace.runs.jobfile import job_from_dict, without_class
 from headrace.runs.lifecycle import resumed
@@ -43,6 +44,7 @@ async def retry(
                 job = resumed(job, folder)
             _refuse_other_pieces(reader.configs()[0].content, job)
             making = making_of(job.spec)
+            refuse_unpriced(job)
             open_otherwise = reader.one("unsettled")[0] and resumed(job, folder) is not job
             if (content_changed and not read_whole) or open_otherwise:
                 raise SpecError(
@@ -76,6 +78,7 @@ def _job(folder: RunFolder, reader: LedgerReader, overrides: Sequence[str]) -> t
     document = archive.read(folder)
     base = archive.base_of(document, folder)
     content, operating = configs[0].content, dict(configs[-1].operating)
+    operating.pop(RECORDED, None)
     answer = {**content["answer"], "retry_invalid": operating.pop("retry_invalid")}
     tables: dict[str, Any] = {**content, **operating, "answer": answer, "limits": without_class(operating["limits"])}
     job = job_from_dict(tables, base, overrides)
@@ -99,7 +102,8 @@ def _requeue(run: Run, reader: LedgerReader, kinds: frozenset[Kind] | None, *, c
         recall = Recall(run.making, places, reader)
         units = [(unit.unit.seq, recall.hash(unit)) for unit in stored]
         items = _revived(run.making, ledger, reader, places, kinds) if content_changed else []
-        config = ledger.add_config(WallClock().now(), run.job.spec.content(), run.job.spec.operating())
+        operating = operating_of(run.job.spec, None, newest_operating(run.folder.ledger))
+        config = ledger.add_config(WallClock().now(), run.job.spec.content(), operating)
         chosen = [(seq, value) for seq, value in units if value is not None]
         if not chosen and not items:
             run.warn("nothing of this run matches: nothing is sent again.")

@@ -12,11 +12,13 @@ from headrace import canon
 from headrace.clock import WallClock
 from headrace.ledger.lock import is_held
 from headrace.ledger.reader import LedgerReader, as_text
+from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
 from headrace.runs.divided import join_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
+from headrace.runs.spending import tariffs_of
 from headrace.values import Kind, Origin, Sent, State, Status
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
@@ -73,13 +75,13 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
     units = _Units(*reader.one("unit_figures"))
     (pieces,) = reader.one("count_pieces")
     items = _items(reader, units)
-    attempts = read_attempts(reader)
+    tariffs = tariffs_of(reader)
+    attempts = read_attempts(reader, tariffs)
     requests, tokens = _requests(reader, attempts, units)
     if not running:
         _add_open_leases(units.leased, requests, tokens)
     span_s = _active_seconds(reader, attempts)
     settled = items["done"] + items["failed"] + items["quarantined"]
-    spent = tokens["prompt"] + tokens["completion"] + tokens["unknown_requests"]
     return {
         "run": folder.id,
         "name": archive.read(folder).get("name"),
@@ -93,7 +95,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "slices": _slices(reader, pieces, items["total"] - items["rejected"]),
         "requests": requests,
         "tokens": tokens,
-        "cost": {"spent": 0.0, "currency": "USD", "known": spent == 0},
+        "cost": _cost(attempts, tokens, is_priced=bool(tariffs.prices)),
         "rate": {
             "items_per_minute": round(60 * settled / span_s, 3) if span_s > 0 else 0.0,
             "retry_rate": _share(requests["retries"], requests["sent"]),
@@ -166,7 +168,7 @@ def _requests(reader: LedgerReader, attempts: Attempts, units: _Units) -> tuple[
         cached += sums.cached
         if kind is not None:
             wasted += sums.prompt + sums.completion
-        if _may_be_billed(kind, how):
+        if may_be_billed(kind, how):
             unknown += sums.without_usage
     # As many sends as units that were sent, each by this run: then each was sent once, and no ask has to be looked at.
     each_once = sent == units.tried and not lost and not reused
@@ -183,12 +185,19 @@ def _add_open_leases(left: int, requests: dict[str, Any], tokens: dict[str, int]
     tokens["unknown_requests"] += left
 
 
-def _may_be_billed(kind: str | None, sent: str) -> bool:
-    """An answer was billed; so, perhaps, was what was sent and brought no complete reply. A refusal by status is not."""
-    return kind is None or sent == Sent.MAYBE or kind in _ANSWERED
-
-
-_ANSWERED = frozenset({Kind.INVALID_JSON, Kind.SCHEMA_MISMATCH, Kind.TRUNCATED, Kind.EMPTY, Kind.REFUSAL, Kind.CONTENT_FILTER})
+def _cost(attempts: Attempts, tokens: dict[str, int], *, is_priced: bool) -> dict[str, Any]:
+    """USD. `spent` is what is known of it, and all where `known`; `useful` of it made answers, `wasted` did not. `at_most` counts
+    what is not known at all that it may have been; null where nothing tells.
+    """
+    spending = attempts.spending
+    billed = tokens["prompt"] + tokens["completion"] + tokens["unknown_requests"]
+    is_bounded = not spending.unpriced and spending.unknown == tokens["unknown_requests"] and math.isfinite(spending.at_most)
+    return {
+        "spent": round(spending.known, 12), "currency": "USD",
+        "known": billed == 0 or (is_priced and not spending.unpriced and not tokens["unknown_requests"]),
+        "useful": round(spending.useful, 12), "wasted": round(spending.wasted, 12),
+        "at_most": round(spending.at_most, 12) if billed == 0 or (is_priced and is_bounded) else None,
+    }  # fmt: skip
 
 
 def _active_seconds(reader: LedgerReader, attempts: Attempts) -> float:

@@ -137,7 +137,7 @@ class FakeEndpoint:
 
     async def _answer(self, request: Request, nth: int) -> Reply | Failure:
         try:
-            prompt = _prompt(request.payload)
+            prompt = prompt_of(request.payload)
         except ValueError as error:
             return Failure(Kind.BAD_REQUEST, str(error), status=400)
         came = self._came[prompt.key]
@@ -294,7 +294,7 @@ def fails_first(times: int, failure: Failure) -> Script:
     return script
 
 
-def _prompt(payload: bytes) -> Prompt:
+def prompt_of(payload: bytes) -> Prompt:
     """The prompt of a payload: a messages array or a prompt string. Raises ValueError."""
     try:
         value = orjson.loads(payload)

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import LedgerError
+from headrace.policy.budget import Bound
+from headrace.policy.price import Prices
 from headrace.protocols import Endpoint, Judge, Observer
 from headrace.testing.memory_ledger import MemoryLedger
 from headrace.testing.virtual_loop import run_virtual
@@ -127,7 +129,7 @@ class Life:
 
     `step` runs one process to its end or its crash: `crash_at` counts ledger steps, `kill_at_s` is virtual time, and
     `interrupt_at_s` lists the times of Ctrl-C. After a crash everything in flight is gone, as after kill -9. Several endpoints
-    are given as a list, with one pace for all or one for each.
+    are given as a list, with one pace for all or one for each; `prices` are those of all.
     """
 
     texts: Sequence[str]
@@ -138,6 +140,7 @@ class Life:
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     observers: Sequence[Observer] = ()
     max_steps: int = 300_000
+    prices: Prices | None = None
     processes: int = 0
     _dead: bool = False
 
@@ -157,7 +160,11 @@ class Life:
             if crash_at is not None and steps >= crash_at:
                 self._die()
 
-        self.ledger.recover(1, 0.0, retry_ambiguous=self.knobs.retry_ambiguous)
+        bound = Bound(self.knobs.most)
+        self.ledger.recover(
+            1, 0.0, retry_ambiguous=self.knobs.retry_ambiguous,
+            most=lambda unit: bound.of(len(payload_of(self.texts[self.ledger.units[unit].item]))),
+        )  # fmt: skip
         self.ledger.hook = hook
         try:
             return run_virtual(
@@ -176,7 +183,10 @@ class Life:
             observers=self.observers,
         )  # fmt: skip
         _, units = self.ledger.next_numbers()
-        start = Start(recorded=units, open_units=self.ledger.unsettled(), read_done=bool(self.ledger.meta.get("done")))
+        start = Start(
+            recorded=units, open_units=self.ledger.unsettled(), read_done=bool(self.ledger.meta.get("done")),
+            spent=self.ledger.spent(self.prices),
+        )  # fmt: skip
         engine = LiveEngine(self.knobs, parts, start)
         loop = asyncio.get_running_loop()
         for at in interrupt_at_s:
@@ -189,7 +199,8 @@ class Life:
         made = self.endpoint() if callable(self.endpoint) else self.endpoint
         endpoints: list[Endpoint] = made if isinstance(made, list) else [made]
         paces = [self.pace] * len(endpoints) if isinstance(self.pace, Pace) else self.pace
-        return [Asked(endpoint, pace, n) for n, (endpoint, pace) in enumerate(zip(endpoints, paces, strict=True), 1)]
+        both = enumerate(zip(endpoints, paces, strict=True), 1)
+        return [Asked(endpoint, pace, n, self.prices) for n, (endpoint, pace) in both]
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""

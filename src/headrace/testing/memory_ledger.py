@@ -10,12 +10,18 @@ from msgspec.structs import replace
 from headrace.ledger.following import made_units, settled_at_once
 from headrace.ledger.reader import as_answer
 from headrace.ledger.writer import left_open
+from headrace.policy.budget import Spent
+from headrace.policy.price import Prices
 from headrace.protocols import Batch, Reducer
-from headrace.values import FIRST_MADE, Attempt, Item, Outcome, Reduction, Sample, Slice, State, Unit
+from headrace.values import FIRST_MADE, Attempt, Item, Origin, Outcome, Reduction, Sample, Sent, Slice, State, Unit
 
 STEPS = (
     "items", "pieces", "units", "slices", "leases", "outcomes", "following", "released", "reopened", "samples", "meta", "commit",
 )  # fmt: skip
+
+
+def _unknown(_unit: int) -> None:
+    """Nothing is known of what a unit may have taken."""
 
 
 class MemoryLedger:
@@ -181,16 +187,36 @@ class MemoryLedger:
         """The numbers of pending units that were made of answers."""
         return [seq for seq in sorted(self.units) if seq >= FIRST_MADE and self.states[seq] is State.PENDING]
 
-    def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int:
+    def recover(
+        self, endpoint: int, now: float, *, retry_ambiguous: bool, most: Callable[[int], tuple[int, int] | None] = _unknown
+    ) -> int:
         """Close the leases that a dead process left open, as SqliteLedger does."""
         batch = Batch()
         for seq in sorted(seq for seq, state in self.states.items() if state is State.LEASED):
             unit = self.units[seq]
             progress, asked = (unit.ask, unit.spent, unit.age_s), (unit.config, endpoint)
-            batch.outcomes.append(left_open(seq, progress, asked, now, retry_ambiguous=retry_ambiguous))
+            batch.outcomes.append(left_open(seq, progress, asked, now, retry_ambiguous=retry_ambiguous, most=most(seq)))
         if batch.outcomes:
             self.commit(batch)
         return len(batch.outcomes)
+
+    def spent(self, prices: Prices | None) -> Spent:
+        """What its attempts count against the limits of a run, where all endpoints have these prices."""
+        cost = at_most = tokens = 0.0
+        requests = unknown = 0
+        for attempt in self.attempts:
+            if attempt.origin is Origin.REUSED or attempt.sent is Sent.NO:
+                continue
+            requests += 1
+            usage = attempt.usage
+            if usage is not None and usage.prompt is not None and usage.completion is not None:
+                tokens += usage.prompt + usage.completion
+                cost += (prices.cost(usage) if prices is not None else None) or 0.0
+            elif attempt.most is not None:
+                unknown += 1
+                tokens += sum(attempt.most)
+                at_most += (prices.most(*attempt.most) if prices is not None else None) or 0.0
+        return Spent(cost, cost + at_most, tokens, requests, unknown)
 
     def next_numbers(self) -> tuple[int, int]:
         """The numbers of the next item and the next unit."""

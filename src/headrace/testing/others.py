@@ -9,6 +9,8 @@ from typing import Protocol
 from headrace.testing.batching import Batching, Job, Slots
 from headrace.testing.laws import Laws
 
+SHORTEST_S = 0.001  # no answer is instant: one after the other without end would let no time pass
+
 
 class Served(Protocol):
     """What a simulated endpoint serves with: both None where nothing is bounded."""
@@ -98,7 +100,7 @@ class _Other:
         if batching is not None:
             laws = self._laws
             batching.enter(
-                Job(laws.background_prompt, laws.background_prompt, laws.background_answer, lambda: None, self._answered)
+                Job(laws.background_prompt, laws.background_prompt, laws.background_answer, lambda: None, self._served_at_last)
             )
         elif slots is None or slots.take(self):
             self._work()
@@ -110,13 +112,16 @@ class _Other:
     def _work(self) -> None:
         laws = self._laws
         prefill = laws.latency_ms + laws.prefill_ms_per_token * laws.background_prompt
-        # No answer is instant: one after the other without end would let no time pass.
-        self._others.later(max((prefill + laws.decode_ms_per_token * laws.background_answer) / 1000, 0.001), self._worked)
+        self._others.later(max((prefill + laws.decode_ms_per_token * laws.background_answer) / 1000, SHORTEST_S), self._worked)
 
     def _worked(self) -> None:
         if self._served.slots is not None:
             self._served.slots.give_back()
         self._answered()
+
+    def _served_at_last(self) -> None:
+        """By shared steps, which may take no time at all."""
+        self._others.later(max(0.0, self._began + SHORTEST_S - asyncio.get_running_loop().time()), self._answered)
 
     def _answered(self) -> None:
         self._others.ended(self, asyncio.get_running_loop().time() - self._began)

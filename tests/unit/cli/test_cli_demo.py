@@ -18,7 +18,7 @@ STATUS = {
     "run": "r", "name": "demo", "state": "finished",
     "items": {"total": 3, "done": 3, "failed": 0, "quarantined": 0, "rejected": 0, "pending": 0},
     "tokens": {"prompt": 1000, "completion": 3, "cached": 910, "wasted": 0, "unknown_requests": 0},
-    "rate": {"items_per_minute": 90.0},
+    "rate": {"items_per_minute": 90.0}, "cost": {"spent": 0.0, "currency": "USD", "known": False},
 }  # fmt: skip
 ROWS = [
     {

@@ -138,6 +138,28 @@ def test_it_follows_a_capacity_that_halves_and_returns() -> None:
     assert (loop.done - done) / (loop.now - began) >= 0.85 * 32
 
 
+@pytest.mark.parametrize("too_many", [1.15, 1.35, 1.6])
+def test_a_window_above_the_knee_is_taken_down_to_it_not_past_it(too_many: float) -> None:
+    slots = 60
+    window = TuningWindow(round(slots * too_many))
+    window.on_queue(1)  # ends the ramp where it begins
+    window._goes_up = False
+    loop = Loop(steady(slots), sigma=0.3, window=window).run(9000)
+    assert "probe_between" in rules(loop)
+    between = [move.limit for move in loop.moves if move.rule == "probe_between"]
+    assert all(slots * 0.75 <= limit < slots * too_many for limit in between)
+    assert slots * 0.9 <= window._held <= slots * 1.12
+
+
+def test_what_was_too_many_before_is_not_tried_again_but_something_nearer() -> None:
+    loop = Loop(steady(60), sigma=0.3).run(20_000)
+    tries = [move.limit for move in loop.moves if move.rule == "probe_up"]
+    assert max(tries[len(tries) // 2 :]) <= 60 * 1.2
+    began, done = loop.now, loop.done
+    loop.run(5000)
+    assert (loop.done - done) / (loop.now - began) >= 0.97 * 60
+
+
 def test_a_ceiling_of_refusals_is_found_in_one_episode_and_seldom_touched_again() -> None:
     loop = Loop(steady(10**6), sigma=0.5, most=40).run(10_000)
     assert loop.refusals <= 100

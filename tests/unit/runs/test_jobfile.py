@@ -244,11 +244,9 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
         ({"slice": {"split": {"size": "100 tokens"}}}, "slice.split"),
         ({"slice": {"truncate": "800 tokens"}}, "slice.truncate"),
         ({"slice": {"max_input": "800 tokens"}}, "slice.max_input"),
-        ({"limits": {"max_cost": 2.0}}, "limits.max_cost"),
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),
         ({"quality": {"sample": 1}}, "quality"),
-        ({"prices": {"input_per_million": 1}}, "prices"),
     ],
 )
 def test_what_is_not_served_yet_is_refused_in_one_line(sections: dict[str, Any], key: str) -> None:

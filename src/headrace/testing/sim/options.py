@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.errors import SpecError
+from headrace.policy.price import Prices, amount, per_million
 from headrace.testing.laws import Laws, setting
 from headrace.testing.sim.script import Rule
 
@@ -29,6 +30,10 @@ class SimOptions(Laws):
     )
     max_sockets: int = setting(0, "A connection above this number is reset. 0: no bound.")
     models_latency_ms: float = setting(0.0, "Time that GET /v1/models takes.")
+    prices: str | None = setting(
+        None,
+        "What tokens cost, told at /v1/models and billed in /stats: INPUT,OUTPUT[,CACHED] in USD for a million, as 0.15,0.6.",
+    )
     script: tuple[Rule, ...] = setting((), "A JSONL file of scripted replies.")
 
     def __post_init__(self) -> None:
@@ -39,6 +44,20 @@ class SimOptions(Laws):
             raise SpecError("--max-tokens-field must be max_tokens or max_completion_tokens", key="max_tokens_field")
         if self.priority not in PRIORITIES:
             raise SpecError(f"--priority must be {', '.join(PRIORITIES)}", key="priority")
+        self.tariff()
         for name in ("context", "logprobs", "max_sockets", "models_latency_ms"):
             if not getattr(self, name) >= 0:
                 raise SpecError(f"--{name.replace('_', '-')} must be 0 or more", key=name)
+
+    def tariff(self) -> Prices | None:
+        """What tokens cost. Raises SpecError."""
+        if self.prices is None:
+            return None
+        told = [amount(part.strip()) for part in self.prices.split(",")]
+        if not 2 <= len(told) <= 3 or None in told:
+            raise SpecError(
+                f"--prices is {self.prices[:40]!a}; allowed: INPUT,OUTPUT[,CACHED] such as 0.15,0.6", key="prices",
+                allowed="INPUT,OUTPUT[,CACHED]",
+            )  # fmt: skip
+        each, answer, cached = [*map(per_million, told), None][:3]
+        return Prices(each, answer, cached)

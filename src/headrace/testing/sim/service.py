@@ -36,6 +36,7 @@ class Service:
         self._limited = bool(options.requests_per_minute or options.tokens_per_minute)
         self._authorization = f"Bearer {options.api_key}".encode() if options.api_key else None
         self._tokens_in_flight = 0
+        self._tariff = options.tariff()
         self.slots = Slots(lambda: self.scaled(options.slots))
         self.batching = batching_of(options, self.scaled) if options.kv_tokens else None
         self.others = Others(options, self)
@@ -105,6 +106,8 @@ class Service:
         self.stats.prompt_tokens += plan.prompt.tokens
         self.stats.completion_tokens += plan.drawn.tokens
         self.stats.cached_tokens += cached
+        if self._tariff is not None:
+            self.stats.bill += self._tariff.of(plan.prompt.tokens, plan.drawn.tokens, cached) or 0.0
         plan.body = completion(plan, cached)
 
     def enter(self, plan: Plan) -> None:
@@ -155,6 +158,10 @@ class Service:
         entry: dict[str, Any] = {"id": self.options.model or "sim", "object": "model", "created": 0, "owned_by": owner}
         if self.options.context:
             entry["max_model_len"] = self.options.context
+        tariff = self._tariff
+        if tariff is not None:
+            told = {"prompt": tariff.input, "completion": tariff.output, "input_cache_read": tariff.cached_input}
+            entry["pricing"] = {name: f"{price:.12f}" for name, price in told.items() if price is not None}
         return orjson.dumps({"object": "list", "data": [entry]})
 
     def _decide(self, plan: Plan, request: HttpRequest, now: float) -> None:

@@ -27,6 +27,7 @@ class Stats:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cached_tokens = 0
+        self.bill = 0.0  # USD, where the tokens have a price
         self.began_at: float | None = None  # monotonic time of the first request
         self.ended_at: float | None = None  # and of the last reply
         self.keys = 0
@@ -94,6 +95,7 @@ class Stats:
             "sockets": {"now": self.sockets, "peak": self.sockets_peak, "total": self.sockets_total},
             "aborted_by_client": self.aborted_by_client,
             "tokens": {"prompt": self.prompt_tokens, "completion": self.completion_tokens, "cached": self.cached_tokens},
+            "bill": round(self.bill, 12),
             "keys": self.keys,
             "duplicates": self.duplicates,
             "prompts": len(self.prompts),
