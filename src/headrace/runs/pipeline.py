@@ -196,6 +196,7 @@ class Run:
             return None
         own = open_reuse(reuse, self.job, self.folder, config, answerers.by_identity)  # the ledger's thread has its own
         return AnswerReducer(self.making, stores.places.again(), config, own)
+
     def _record_config(self, ledger: SqliteLedger, found: dict[str, Any] | None) -> int:
         """The number of the job's configuration. None: what was found last still stands, as nobody was asked."""
         spec = self.job.spec
