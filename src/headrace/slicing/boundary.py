@@ -9,7 +9,7 @@ _SHARE = 5  # a fifth of what is allowed is given up for a better place,
 _MOST = 600  # so many characters at most
 _LEAST = 20  # and where little is allowed, so many of it, up to a half
 _CLUSTER = 64  # characters looked back over for the beginning of a cluster
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？．｡]+[”’」』）]*|[؟۔।]+(?=\s)|(?=\n)")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？．｡]+[”’」』）]*|[؟۔।]+(?=\s)|(?=\r\n)|(?<!\r)(?=\n)")
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 _JOINER = "\u200d"
 
