@@ -68,6 +68,7 @@ class WithTls(TransportContract, HostileServerContract):
 
 class TestPyreqwest(WithTls):
     aborts = False  # the client offers no way: the socket is freed when the total limit passes
+    hears_while_it_sends = False  # nor here: what the server said before it closed is lost in half of all cases
 
     def open(self, peer: Peer) -> Transport:
         return open_pyreqwest(peer)

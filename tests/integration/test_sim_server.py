@@ -370,6 +370,7 @@ def test_what_was_asked_is_counted_and_can_be_reset():
             "sockets": {"now": 1, "peak": 1, "total": 1},
             "aborted_by_client": 0,
             "tokens": {"prompt": 3, "completion": 3, "cached": 0},
+            "bill": 0.0,
             "keys": 2,
             "duplicates": 1,
             "prompts": 2,
