@@ -15,6 +15,7 @@ from headrace.prompts.reduce import ReducePrompt
 from headrace.prompts.render import PromptRenderer
 from headrace.protocols import Judge
 from headrace.slicing.divide import Divider
+from headrace.slicing.join import levels
 from headrace.slicing.measure import Measure
 from headrace.values import Piece, Slice
 
@@ -103,6 +104,10 @@ class Dividing(Struct, frozen=True):
     def hash(self, piece: Piece, payload: bytes, salt: bytes) -> bytes:
         hasher = self.reducing.hasher if self.reducing is not None and piece.of > 1 else self.hasher
         return hasher(payload, salt)
+
+    def joins(self, pieces: int, answer: float) -> list[int]:
+        """How many requests join so many answers level by level, if each is `answer` long, in the unit of `split.size`."""
+        return [] if self.reducing is None else levels(pieces, answer, self.reducing.size.limit)
 
     def _numbered(self, piece: Piece) -> Piece:
         """With its number, where the template prints that and the record has no field of the name."""

@@ -64,6 +64,17 @@ def vote(answers: Sequence[Any]) -> Joined:
     return Joined(values[winner], round(most / len(answers), 6), [values[key] for key in tied])
 
 
+def levels(count: int, length: float, room: float) -> list[int]:
+    """How many requests each level of a reducing prompt has for so many answers, if each of them is about `length` long.
+
+    Where nothing was divided there is none. For whoever wants to know before anything is sent.
+    """
+    found: list[int] = []
+    while count > 1:
+        found.append(count := len(groups([length] * count, room)))
+    return found
+
+
 def groups(lengths: Sequence[float], room: float) -> list[tuple[int, int]]:
     """Which answers a reducing prompt is given at a time: neighbours that fit together, and always two at least.
 

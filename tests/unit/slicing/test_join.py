@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.slicing.gaps import TEXTS, between, gap_at
-from headrace.slicing.join import Joined, concat, groups, join, vote
+from headrace.slicing.join import Joined, concat, groups, join, levels, vote
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,18 @@ def test_groups_hold_every_answer_once_and_halve_a_level_at_least(lengths: list[
 def test_a_gap_is_the_white_space_around_a_place(text: str, at: int, gap: int) -> None:
     assert gap_at(text, at) == gap
     assert between("a", gap, "b") == TEXTS[gap]
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "room", "found"),
+    [
+        (1, 10, 100, []),
+        (0, 10, 100, []),
+        (2, 1000, 10, [1]),
+        (10, 10, 100, [1]),
+        (569, 400, 4000, [57, 6, 1]),
+        (5, 90, 100, [2, 1]),
+    ],
+)
+def test_the_levels_of_a_reduction_can_be_foretold(count: int, length: float, room: float, found: list[int]) -> None:
+    assert levels(count, length, room) == found
