@@ -17,7 +17,7 @@ from headrace.runs.pieces import Dividing
 from headrace.runs.recall import Recall
 from headrace.runs.reuse import Reuse
 from headrace.sources.open import OpenedSource
-from headrace.sources.records import RecordPlaces, RecordsFile
+from headrace.sources.records import RecordPlaces
 from headrace.values import Intaken, Item, Kind, Note, Outcome, Piece, Record, Slice, Unit
 
 ALL_ALIKE = 1000  # so many rejects for one reason, and nothing else, are the user's mistake and not the records'
@@ -78,7 +78,7 @@ class InputIntake:
         self._stores = stores
         self._source = stores.source
         self._records = stores.records
-        self._recall = Recall(making, stores.places, stores.reader)
+        self._recall = None if stores.places is None or stores.reader is None else Recall(making, stores.places, stores.reader)
         self._reader = stores.reader
         self._index = stores.index
         self._reading = reading
@@ -224,9 +224,13 @@ class InputIntake:
     # -- from the ledger
 
     def recall(self, after: int, limit: int) -> list[Unit]:
+        assert self._reader is not None
+        assert self._recall is not None
         return self._recall(self._reader.pending(after, limit))
 
     def recall_these(self, seqs: list[int]) -> list[Unit]:
+        assert self._reader is not None
+        assert self._recall is not None
         return self._recall(self._reader.pending_these(seqs))
 
     def close(self) -> None:

@@ -12,10 +12,9 @@ from headrace.errors import HeadraceError, RecordError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.scale import Scale, fit
 from headrace.runs.expectation import usually_added
-from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Candidate, with_content
-from headrace.runs.making import making_of
+from headrace.runs.making import Making, making_of
 from headrace.runs.pieces import salt_of
 from headrace.runs.prompttexts import PromptTexts, prompt_texts
 from headrace.runs.registry import RunFolder

@@ -173,6 +173,7 @@ class Run:
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
                 start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done, ending=so_far)
                 if reducer is not None:
+                    assert stores.reader is not None
                     ledger.reduce_with(reducer)
                     pending = stores.reader.pending_made()
                     start = replace(start, may_make=True, made=stores.reader.count_made(), pending_made=pending)
@@ -194,6 +195,7 @@ class Run:
         dividing = self.making.dividing
         if dividing is None or dividing.reducing is None:
             return None
+        assert stores.places is not None
         own = open_reuse(reuse, self.job, self.folder, config, answerers.by_identity)  # the ledger's thread has its own
         return AnswerReducer(self.making, stores.places.again(), config, own)
 
