@@ -82,8 +82,7 @@ def _job_file() -> str:
             "| key | type | default | |",
             "|---|---|---|---|",
         ]
-        required = section.get("required", ())
-        lines += [_key(schema, f"{name}.{key}", value, key in required) for key, value in section["properties"].items()]
+        lines += _keys(schema, name, section)
     lines += ["", "## Outside the sections", "", "| key | type | default | |", "|---|---|---|---|"]
     lines += [_key(schema, name, part, needed=False) for name, part in top]
     return "\n".join(lines) + "\n"
@@ -97,10 +96,20 @@ def _section(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any] | N
     return None
 
 
-def _key(schema: dict[str, Any], key: str, part: dict[str, Any], needed: bool) -> str:
+def _keys(schema: dict[str, Any], name: str, section: dict[str, Any], within: str = "") -> list[str]:
+    """A row for each key; those of a table within the section follow it as `table.key`."""
+    rows, required = [], section.get("required", ())
+    for key, part in section["properties"].items():
+        rows.append(_key(schema, f"{name}.{key}", part, key in required, within))
+        if (inner := _section(schema, part)) is not None:
+            rows += _keys(schema, f"{name}.{key}", inner, f"{within}{key}.")
+    return rows
+
+
+def _key(schema: dict[str, Any], key: str, part: dict[str, Any], needed: bool, within: str = "") -> str:
     default = "needed" if needed else f"`{_literal(part['default'])}`" if part.get("default") not in (None, {}) else ""
     later = "*later*: " if key in NOT_YET else ""
-    return f"| `{key.rpartition('.')[2]}` | {_cell(_type(schema, part))} | {default} | {later}{_cell(part.get('description'))} |"
+    return f"| `{within}{key.rpartition('.')[2]}` | {_cell(_type(schema, part))} | {default} | {later}{_cell(part.get('description'))} |"
 
 
 def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:

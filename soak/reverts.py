@@ -82,7 +82,7 @@ CASES = (
     _revert(
         "REQ-03", "unit/endpoints/test_http_endpoint.py::test_req_03_max_tokens_is_renamed_once_and_remembered",
         "endpoints.wire",
-        '                self.form = self._write("max_completion_tokens", self.form.schema)\n',
+        '                self._use("max_completion_tokens", self.form.schema)\n',
         "                pass\n",
         "a refused max_tokens is sent again as it was",
     ),
@@ -274,8 +274,8 @@ CASES = (
     _revert(
         "PER-03", "integration/test_run_input.py::test_per_03_equal_records_are_asked_once_or_each_and_all_come_out",
         "runs.intake",
-        "                self._next_unit += 1\n            made.pieces.append((owner, 0, earlier))\n",
-        "                self._next_unit += 1\n                made.pieces.append((owner, 0, earlier))\n",
+        "                self._next_unit += 1\n            made.pieces.append((item, n, earlier))\n",
+        "                self._next_unit += 1\n                made.pieces.append((item, n, earlier))\n",
         "a prompt that comes again is nobody's",
     ),
     _revert(

@@ -18,9 +18,11 @@ from headrace.values import (
     Outcome,
     Piece,
     Record,
+    Reduction,
     Reply,
     Request,
     Sample,
+    Slice,
     Unit,
 )
 
@@ -89,15 +91,43 @@ class Renderer(Protocol):
     def render(self, piece: Piece) -> bytes: ...
 
 
-class Batch:
-    """One group commit: filled by the engine, written in one transaction. All of it becomes durable, or nothing does."""
+class Reducer(Protocol):
+    """Joins the answers of divided items by further requests: what a ledger asks in the transaction that commits the last of
+    a level. Called by the thread that writes; never raises.
+    """
 
-    __slots__ = ("items", "leases", "meta", "outcomes", "pieces", "released", "reopened", "samples", "units")
+    @property
+    def config(self) -> int:
+        """The configuration under which its requests are made."""
+        ...
+
+    def reduce(self, item: Item, level: int, answers: Sequence[str]) -> list[Reduction]:
+        """The requests of `level` (from 1) that join all answers of the level below; one of them, or none, is the last."""
+        ...
+
+    def answered(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Outcomes of those units that need not be sent: another run has their answers."""
+        ...
+
+
+class Batch:
+    """One group commit: filled by the engine, written in one transaction. All of it becomes durable, or nothing does.
+
+    `made` and `answered` are filled by the commit: units that a `Reducer` has made of answers which became durable with it, with
+    payload, and outcomes of those that are not to be sent.
+    """
+
+    __slots__ = (
+        "answered", "items", "leases", "made", "meta", "outcomes", "pieces", "released", "reopened", "samples", "slices", "units",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.pieces: list[tuple[int, int, int]] = []  # item, n, unit
+        self.slices: list[Slice] = []
         self.units: list[Unit] = []
+        self.made: list[Unit] = []
+        self.answered: list[Outcome] = []
         self.leases: list[int] = []
         self.released: list[int] = []  # leased, and not sent after all
         self.reopened: list[int] = []  # failed only because the configuration is wrong
@@ -211,6 +241,7 @@ __all__ = [
     "Observer",
     "Record",
     "Records",
+    "Reducer",
     "Renderer",
     "Row",
     "Sink",

@@ -58,6 +58,14 @@ def parse_amount(value: Any) -> Any:
     return value
 
 
+def parse_overlap(value: Any) -> Any:
+    """An amount; none at all is one too."""
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('an amount such as "200 chars" or "100 tokens", or "0 chars"')
+    return value
+
+
 def amount(value: str) -> tuple[Literal["chars", "tokens"], int]:
     """Split a checked amount."""
     match = _AMOUNT.fullmatch(value)
@@ -71,6 +79,9 @@ Duration = Annotated[
 ]
 Amount = Annotated[
     str, BeforeValidator(parse_amount), WithJsonSchema({"type": "string", "examples": ["2000 chars", "800 tokens"]})
+]
+Overlap = Annotated[
+    str, BeforeValidator(parse_overlap), WithJsonSchema({"type": "string", "examples": ["200 chars", "100 tokens"]})
 ]
 
 
@@ -111,12 +122,37 @@ class InputSpec(Section):
     )
 
 
+class ReduceSpec(Section):
+    prompt: str = Field(
+        description="What joins answers: a template over `answers` (a list), `level`, `last` and the record's fields that were "
+        "not divided. Asked in as many levels as it takes until one answer is left."
+    )
+
+
+class SplitSpec(Section):
+    size: Amount = Field(description="A text field that the prompt prints is divided where it is longer than this.")
+    overlap: Overlap | None = Field(
+        None, description="So much of a piece stands at the next one's beginning too: in the unit of `size`, at most half of it."
+    )
+    join: Literal["concat", "list", "vote"] | ReduceSpec = Field(
+        "concat",
+        description='How the pieces\' answers become the item\'s: "concat", "list", "vote" (the answer that most of them gave), '
+        'or { prompt = "…" }: a prompt over the answers.',
+    )
+
+
 class SliceSpec(Section):
     truncate: Amount | None = Field(
-        None, description="Cut each text field that the prompt prints to this length; counted and marked."
+        None,
+        description="Cut each text field that the prompt prints to this length, at the end of a sentence or word where one is "
+        "near; counted and marked. Tokens are estimated.",
     )
-    split: dict[str, Any] | None = Field(None, description="Cut long texts into pieces, each a unit, and join the answers.")
-    max_input: Amount | None = Field(None, description="Reject items whose prompt is longer.")
+    split: SplitSpec | None = Field(
+        None, description="Divide long texts: { size, overlap, join }. Each piece is asked by itself, and the answers are joined."
+    )
+    max_input: Amount | None = Field(
+        None, description="Reject records whose prompt is longer: with what `truncate` leaves, before anything is divided."
+    )
 
 
 class PromptSpec(Section):
@@ -334,8 +370,6 @@ class JobSpec(Section):
 
 # Keys of the contract that this release refuses unless they stand at their default.
 NOT_YET: tuple[str, ...] = (
-    "slice.split",
-    "slice.max_input",
     "prompt.input",
     "quality",
 )

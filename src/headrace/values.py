@@ -79,6 +79,10 @@ class State(IntEnum):
     QUARANTINED = 4
 
 
+FIRST_MADE = 1 << 31
+"""Units that are made of answers (REDUCE) are numbered from here on: those that are read keep numbers without gaps."""
+
+
 class UnitKind(IntEnum):
     """What a unit is asked for. Values are stored: never renumber."""
 
@@ -160,12 +164,30 @@ class Item(Struct, frozen=True, gc=False):
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """One slice of an item. `fields` is what the template sees; `cut` says that text was cut off."""
+    """One slice of an item. `fields` is what the template sees; `cut` says that text was cut off.
+
+    `n` counts from 0, `of` is how many pieces the item has.
+    """
 
     item: int
     n: int
     fields: dict[str, Any]
     cut: bool = False
+    of: int = 1
+
+
+class Slice(Struct, frozen=True, gc=False):
+    """What a piece of a divided item holds of one field: its text from `start` up to `stop`, in code points.
+
+    `gap` is the white space around `stop` in the text, see `headrace.slicing.gaps`: what joined answers have between them.
+    """
+
+    item: int
+    n: int
+    field: str
+    start: int
+    stop: int
+    gap: int = 0
 
 
 class Unit(Struct, frozen=True, gc=False):
@@ -188,16 +210,18 @@ class Unit(Struct, frozen=True, gc=False):
     age_s: float = 0.0
     state: State = State.PENDING
     corrected: bytes | None = None  # the payload of a re-ask that goes on
+    plain: bool = False  # its answer is a text, whatever `[answer]` says of the item's: a reducing prompt joins it with others
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One send. `payload` as in Unit (of a re-ask: with the correction appended)."""
+    """One send. `payload` as in Unit (of a re-ask: with the correction appended); `plain`: no schema is asked for."""
 
     unit: int
     ask: int
     payload: bytes
     idempotency_key: str
     timeout_s: float
+    plain: bool = False
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -327,6 +351,22 @@ class Intaken(Struct, frozen=True, gc=False):
     done: bool
     outcomes: list[Outcome] = []  # of units that need not be sent: their answers are taken over from another run
     rejected: int = 0
+    slices: list[Slice] = []  # of items that were divided
+
+
+class Reduction(Struct, frozen=True, gc=False):
+    """One request that joins the answers from `first` up to `stop` of the level below. `n` counts within its level.
+
+    The one that `is_last` gives the item's answer. `error` is `kind: cause` where no request can be made of these answers.
+    """
+
+    n: int
+    first: int
+    stop: int
+    is_last: bool
+    hash: bytes
+    payload: bytes = b""
+    error: str | None = None
 
 
 class Gauges(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from headrace.ledger.statements import SCHEMA_VERSION
 from headrace.ledger.writer import SqliteLedger
 from headrace.protocols import Batch
 from headrace.runs.status import status
-from headrace.values import Answer, Attempt, Item, Kind, Note, Outcome, Reply, Sample, Sent, State, Unit, Usage
+from headrace.values import Answer, Attempt, Item, Kind, Note, Outcome, Reply, Sample, Sent, Slice, State, Unit, Usage
 
 LEDGERS = Path(__file__).parent / "ledgers"
 FIGURES = (
@@ -23,7 +23,7 @@ FIGURES = (
 
 
 def write(path: Path) -> None:
-    """Forty items over thirty-two units of every state, two configurations, a crash, retries, odd texts."""
+    """Forty items over thirty-two units of every state, two configurations, a crash, retries, odd texts, an item in two pieces."""
     ledger = SqliteLedger(path)
     for at, temperature in ((10.0, 0), (20.0, 0.5)):
         ledger.add_config(at, {"model": {"name": "m", "temperature": temperature}}, {"limits": {"drain": 30}})
@@ -46,6 +46,8 @@ def reading() -> Batch:
     owners = [seq for seq in range(40) if seq not in {7, 8}]
     batch.units = [Unit(seq=n, hash=bytes([n]) * 16, item=owners[n]) for n in range(32)]
     batch.pieces = [(owner, 0, n % 32) for n, owner in enumerate(owners)]
+    batch.pieces.append((39, 1, 31))
+    batch.slices = [Slice(39, 0, "text", 0, 40, 2), Slice(39, 1, "text", 36, 60, 0)]
     batch.leases = list(range(28))
     batch.meta = {"reading": {"position": "40", "items": 40, "done": True}}
     return batch

@@ -49,7 +49,7 @@ def schema(*scripts: str) -> dict[str, Any]:
 def test_schema_sql_is_the_sum_of_the_migrations() -> None:
     found = schema(*(text for _, text in migrations()))
     assert found == schema(read_text("schema.sql"))
-    assert len(found["columns"]) == 10
+    assert len(found["columns"]) == 14
 
 
 def test_migrations_are_numbered_without_gaps_up_to_the_schema_s_version() -> None:
@@ -74,7 +74,7 @@ def test_an_older_ledger_is_gone_on_with(path: Path, tmp_path: Path) -> None:
     assert ledger.next_numbers() == (40, 32)
     assert ledger.unsettled() == 6
     batch = maker().reading()
-    batch.items, batch.pieces, batch.units, batch.leases = [], [], [], [26, 27]
+    batch.items, batch.pieces, batch.units, batch.slices, batch.leases = [], [], [], [], [26, 27]
     ledger.commit(batch)
     assert ledger.recover(1, 200.0, retry_ambiguous=False) == 2
     reader = LedgerReader(copy)

@@ -89,7 +89,8 @@ class HttpEndpoint:
 
     async def send(self, request: Request) -> Reply | Failure:
         """Send once. Never raises but for cancellation."""
-        form, headers, generation = self._wire.form, self._headers, self._key.generation
+        wire = self._wire
+        form, headers, generation = wire.plain_form if request.plain else wire.form, self._headers, self._key.generation
         body = b"".join((form.head, request.payload, b"}"))
         try:
             response = await self._transport.request(

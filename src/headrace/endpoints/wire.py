@@ -56,8 +56,12 @@ class Change(Enum):
 class Wire:
     """Writes bodies and learns from refusals. One instance per endpoint; what it learnt holds for all later requests.
 
-    `scored`: one token is asked for, with the log-probabilities of the likeliest.
+    `scored`: one token is asked for, with the log-probabilities of the likeliest. `form` is how bodies are written now,
+    `plain_form` how those that ask for a text are, whatever the schema is.
     """
+
+    form: Form
+    plain_form: Form
 
     def __init__(
         self,
@@ -89,18 +93,18 @@ class Wire:
         self._scored = scored
         self._likeliest = LIKELIEST[model.route] if scored else None
         self._priority = endpoint.priority if isinstance(endpoint.priority, int) else None
-        self.form = self._write(field if model.max_tokens is not None or scored else None, schema)
+        self._use(field if model.max_tokens is not None or scored else None, schema)
 
     def ask_for(self, likeliest: int) -> None:
         """Ask for so many likeliest tokens, where any are asked for."""
         if self._scored:
             self._likeliest = likeliest
-            self.form = self._write(self.form.tokens_field, self.form.schema)
+            self._use(self.form.tokens_field, self.form.schema)
 
     def prioritise(self, priority: int) -> None:
         """Send this priority with each request from now on."""
         self._priority = priority
-        self.form = self._write(self.form.tokens_field, self.form.schema)
+        self._use(self.form.tokens_field, self.form.schema)
 
     def drops_priority(self, form: Form, error: ServerError) -> bool:
         """Whether the error was for the priority in `form`: then none is sent any more."""
@@ -108,7 +112,7 @@ class Wire:
             return False
         if self._priority is not None:
             self._priority = None
-            self.form = self._write(self.form.tokens_field, self.form.schema)
+            self._use(self.form.tokens_field, self.form.schema)
         return True
 
     def learn(self, form: Form, error: ServerError) -> Change:
@@ -117,7 +121,7 @@ class Wire:
             return Change.MENDED
         if form.tokens_field == "max_tokens" and self._auto and refuses_max_tokens(error):
             if self.form.tokens_field == form.tokens_field:
-                self.form = self._write("max_completion_tokens", self.form.schema)
+                self._use("max_completion_tokens", self.form.schema)
             return Change.MENDED
         if form.likeliest is not None and refuses_logprobs(error):
             return self._fewer(form.likeliest)
@@ -143,7 +147,7 @@ class Wire:
             return Change.MENDED  # learnt meanwhile from another request
         if then is None or then is form.schema:
             return Change.SCHEMA_REFUSED
-        self.form = self._write(self.form.tokens_field, then)
+        self._use(self.form.tokens_field, then)
         return Change.MENDED
 
     def learnt(self, before: Form) -> str | None:
@@ -153,6 +157,11 @@ class Wire:
         if self.form.schema is SchemaForm.STRICT:
             return f"answer.schema is sent in strict form from now on{self.objections}; answers are checked against yours"
         return "no response_format is sent from now on; answers are checked here as ever"
+
+    def _use(self, tokens_field: str | None, schema: SchemaForm) -> None:
+        self.form = self.plain_form = self._write(tokens_field, schema)
+        if schema is not SchemaForm.NONE:
+            self.plain_form = self._write(tokens_field, SchemaForm.NONE)
 
     def _write(self, tokens_field: str | None, schema: SchemaForm) -> Form:
         model = self._spec

@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import math
 from collections import deque
+from collections.abc import Callable
 
 from headrace.engine.committer import Committer
 from headrace.engine.pool import Pool
@@ -36,6 +37,7 @@ class Feed:
         self._out = 0  # units that were taken and are not back
         self._answers = 0
         self._began = math.inf  # when the first was taken
+        self.made = supply.made
         self.window = 1
         self._stopped = False
         self.rate = math.inf  # units settled per second, lately; not known yet: do not read ahead
@@ -71,7 +73,7 @@ class Feed:
             return "ledger"
         if not self.read_done or self._supply.is_behind:
             return "source"
-        return "endpoint" if self.waiting or len(self._pool) else None
+        return "endpoint" if self.waiting or len(self._pool) or len(self.made) else None
 
     @property
     def waiting(self) -> int:
@@ -80,7 +82,15 @@ class Feed:
 
     @property
     def has_supply(self) -> bool:
-        return bool(self._ready or self._leasing or len(self._pool))
+        return bool(self._ready or self._leasing or len(self._pool) or len(self.made))
+
+    def on_dry(self, callback: Callable[[], None]) -> None:
+        """Call back once everything that was read has been fed, where `run` lasts longer than that."""
+        self._supply.on_dry = callback
+
+    def finish(self) -> None:
+        """Let `run` come to its end: nothing will be made of answers any more."""
+        self._supply.finish()
 
     @property
     def next_due(self) -> float | None:
@@ -162,6 +172,8 @@ class Feed:
         if self._stopped or not self._may_lease:
             return
         room = ahead - len(ready) - len(leasing)
+        if self.made.ready and room > 0:
+            room -= self._lease_made(room)
         # A few at a time, where each look at the order has its price.
         if len(pool) and room > 0 and (room * 8 >= ahead or not ready or pool.is_input):
             before = len(leasing)
@@ -171,6 +183,17 @@ class Feed:
             self._supply.on_used()
         if (leasing and len(ready) < ahead // 2) or not (ready or self._is_held):
             self._committer.hurry()
+
+    def _lease_made(self, room: int) -> int:
+        """Lease at most so many of those that were made of answers; returns how many."""
+        for count in range(room):
+            unit = self.made.take()
+            if unit is None:
+                return count
+            self._leasing.append(Work(unit))
+            self._committer.batch.leases.append(unit.seq)
+            self._committer.added()
+        return room
 
     def _lease(self, room: int) -> None:
         """Lease at most so many units, as far as the order lets them go."""

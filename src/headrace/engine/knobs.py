@@ -114,6 +114,7 @@ class Parts:
     offload_ledger: Offload
     offload_intake: Offload
     observers: Sequence[Observer] = ()
+    plain_judge: Judge | None = None  # of answers that are joined by further requests
     rng: random.Random = field(default_factory=random.Random)
 
 
@@ -127,12 +128,15 @@ class Ending(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True):
-    """Where a run stands when the engine takes it up: units in the ledger, those not settled, whether the input has been read
-    whole before, and what has been spent.
+    """Where a run stands when the engine takes it up: units that were read, of all units those not settled, whether the
+    input has been read whole before, and what has been spent.
     """
 
     recorded: int = 0
     open_units: int = 0
     read_done: bool = False
+    may_make: bool = False  # whether units are made of answers,
+    made: int = 0  # how many there are,
+    pending_made: Sequence[int] = ()  # and which of them are to be sent
     spent: Spent = Spent()
     ending: Ending | None = None  # the run is stopping already: nothing is sent, only reading is finished

@@ -40,10 +40,11 @@ class LiveEngine:
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
         pool = Pool(knobs.order, knobs.shared_bytes)
         reading = Reading(parts.intake, parts.offload_intake, self.tally.on_intaken)
-        supply = Supply(reading, self.committer, pool, recorded=start.recorded, read_done=start.read_done)
+        supply = Supply(reading, self.committer, pool, start=start)
         self.feed = Feed(supply, self.committer, pool)
-        self.settled_before = start.recorded - start.open_units
-        self._settler = Settler(knobs, parts.judge, self.lanes, parts.rng)
+        self.feed.on_dry(self._on_fed)
+        self.settled_before = start.recorded + start.made - start.open_units
+        self._settler = Settler(knobs, (parts.judge, parts.plain_judge), self.lanes, parts.rng)
         self._start_ending = start.ending
         self.stalls = Stalls()
         self._watch = Watch(self)
@@ -125,10 +126,13 @@ class LiveEngine:
     async def _supply(self) -> None:
         """What was read before the input broke off stands and is finished first; then the run ends with the reason."""
         await self.feed.run()
-        self._fed = True
+        self._on_fed()
+
+    def _on_fed(self) -> None:
         self._input_error = self.feed.intake_error
-        if self._ending is None and self.feed.read_done:
+        if not self._fed and self._ending is None and self.feed.read_done:
             self._reasons.on_input_read()
+        self._fed = True
         self._check_end()
 
     def dispatch(self) -> None:
@@ -184,7 +188,7 @@ class LiveEngine:
         assert lane is not None
         started, started_at = loop.time(), self._clock.now()
         key = f"{self.knobs.run}-{work.seq}-{work.ask}"
-        request = Request(work.seq, work.ask, work.payload, key, self._timeout_s(work, lane, started))
+        request = Request(work.seq, work.ask, work.payload, key, self._timeout_s(work, lane, started), work.plain)
         try:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
@@ -365,12 +369,16 @@ class LiveEngine:
 
     def _on_landed(self, batch: Batch) -> None:
         self.feed.on_landed(batch)
+        for outcome in batch.answered:
+            self.tally.on_outcome(outcome)
         self.dispatch()
         self._check_end()
 
     def _check_end(self) -> None:
         if self._finished.is_set() or not self._fed or self.lanes.in_flight:
             return
+        if self.feed.made.may_come and self._ending is None and not self.committer.idle:
+            return  # what is being written may be the last of the answers that a further request joins
         starved = not self.feed.has_supply and not self.feed.waiting and self.committer.idle
         if starved and self._input_error is None and self._ending is None and self.open_units > 0:
             raise RuntimeError(f"{self.open_units} units are neither settled nor on their way")
@@ -386,6 +394,7 @@ class LiveEngine:
             self._alarm.cancel()
         self._watch.tell_progress()
         self._finished.set()
+        self.feed.finish()
         self._runners.release()
 
     # -- time

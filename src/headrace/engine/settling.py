@@ -42,15 +42,15 @@ _STATES = {Action.FAIL: State.FAILED, Action.QUARANTINE: State.QUARANTINED, Acti
 class Settler:
     """Applies `policy.verdict` to results."""
 
-    def __init__(self, knobs: Knobs, judge: Judge, lanes: Lanes, rng: random.Random) -> None:
+    def __init__(self, knobs: Knobs, judges: tuple[Judge, Judge | None], lanes: Lanes, rng: random.Random) -> None:
         self._knobs = knobs
-        self._judge = judge
+        self._judge, self._plain_judge = judges
         self._lanes = lanes
         self._rng = rng
 
     def judge(self, work: Work, reply: Reply, sending: Sending, *, stopping: bool) -> Outcome | Settled:
         """The outcome of an accepted answer, or what becomes of a unit whose answer is not acceptable."""
-        judged = self._judge.judge(reply)
+        judged = (self._judge_of(work) if work.plain else self._judge).judge(reply)
         if isinstance(judged, Failure):
             return self.fail(work, judged, reply, sending, stopping=stopping)
         return self._done(work, judged, reply, sending)
@@ -131,11 +131,14 @@ class Settler:
             return 0.0
         if action is Action.REASK:
             assert reply is not None
-            work.on_reask(self._judge.reask(work.base, reply, failure))
+            work.on_reask(self._judge_of(work).reask(work.base, reply, failure))
             return 0.0
         work.failures += 1
         backoff = self._knobs.manners.backoff
         return backoff_s(work.failures, self._rng, backoff.first_s, backoff.longest_s)
+
+    def _judge_of(self, work: Work) -> Judge:
+        return self._plain_judge if work.plain and self._plain_judge is not None else self._judge
 
     def _age_s(self, work: Work, now: float) -> float:
         return work.age_s(now, self._lanes.stopped_s(now))

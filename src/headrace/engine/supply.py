@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from headrace.engine.committer import Committer
+from headrace.engine.knobs import Start
+from headrace.engine.made import Made
 from headrace.engine.offload import Offload
 from headrace.engine.pool import Pool
 from headrace.errors import HeadraceError
@@ -36,9 +38,11 @@ class Reading(NamedTuple):
 
 
 class Supply:
-    """Fills the pool. `on_more` is called when units have come, `on_looked` when the first may go.
+    """Fills the pool. `on_more` is called when units have come, `on_looked` when the first may go, `on_dry` when all that was
+    read has been fed and units may still be made.
 
-    `pace` says how many units a second are used up. `recorded` units are durable, `total` are known.
+    `pace` says how many units a second are used up. `recorded` units that were read are durable, `total` are known. Units that
+    are made of answers come beside them, in `made`; where there can be such, supply lasts until it is told that all `is_over`.
     """
 
     def __init__(
@@ -47,15 +51,18 @@ class Supply:
         committer: Committer,
         pool: Pool,
         *,
-        recorded: int,
-        read_done: bool,
+        start: Start,
     ) -> None:
-        self.read_done = read_done
+        self.read_done = start.read_done
         self.intake_error: HeadraceError | None = None
-        self.total = self.recorded = recorded
+        self.recorded = recorded = start.recorded
+        self.total = recorded + start.made
+        self.made = Made(start.pending_made, may_come=start.may_make)
+        self.is_over = False
         self.pace: Callable[[], float] = float
         self.on_more: Callable[[], None] = _nobody
         self.on_looked: Callable[[], None] = _nobody
+        self.on_dry: Callable[[], None] = _nobody
         self._intake, self._offload, self._on_intaken = reading
         self._committer = committer
         self._pool = pool
@@ -92,6 +99,19 @@ class Supply:
     def on_landed(self, batch: Batch) -> None:
         if batch.units:
             self.recorded = batch.units[-1].seq + 1
+        if batch.made:
+            self._on_made(batch)
+        self._wake.set()
+
+    def _on_made(self, batch: Batch) -> None:
+        self.total += len(batch.made)
+        if not self._stopped:
+            settled = {outcome.unit for outcome in batch.answered}
+            self.made.add(unit for unit in batch.made if unit.seq not in settled)
+
+    def finish(self) -> None:
+        """Nothing will be made of answers any more."""
+        self.is_over = True
         self._wake.set()
 
     def stop(self, read_until: float) -> None:
@@ -101,6 +121,7 @@ class Supply:
         if not read_until:
             self._intake.interrupt()
         self._pool.clear()
+        self.made.clear()
         self._wake.set()
 
     async def run(self) -> None:
@@ -135,6 +156,8 @@ class Supply:
             if self.read_done or asyncio.get_running_loop().time() >= self._stop_reading_at:
                 return False
             await self._read()
+        elif self.made.is_low:
+            await self._recall_made()
         elif self.is_behind and self._is_low:
             await self._recall()
         elif not self.read_done and self._may_read():
@@ -145,11 +168,31 @@ class Supply:
             self._arrange()
         elif self.is_behind and self.has_room:
             await self._recall()
-        elif self.read_done and not self.is_behind and self.is_recorded:
+        elif self.is_dry and (self.is_over or not self.made.may_come):
             return False
         else:
-            await self._rest()
+            if self.is_dry:
+                self.on_dry()
+            if not self.is_over:
+                await self._rest()
         return True
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether everything that was read has been fed."""
+        return self.read_done and not self.is_behind and self.is_recorded
+
+    async def _recall_made(self) -> None:
+        numbers = self.made.next_numbers()
+        try:
+            units = await self._offload(lambda: self._intake.recall_these(numbers))
+        except HeadraceError as error:
+            self._break_off(error)
+            self.made.clear()
+            return
+        if not self._stopped:
+            self.made.on_recalled(units)
+            self.on_more()
 
     async def _rest(self) -> None:
         self._wake.clear()
@@ -204,6 +247,7 @@ class Supply:
         batch = self._committer.batch
         batch.items += intaken.items
         batch.pieces += intaken.pieces
+        batch.slices += intaken.slices
         batch.units += intaken.units
         batch.outcomes += intaken.outcomes
         batch.meta.update(intaken.meta)

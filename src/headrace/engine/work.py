@@ -24,6 +24,7 @@ class Work:
         "lane",
         "paused_before_s",
         "payload",
+        "plain",
         "reserved",
         "send",
         "seq",
@@ -36,6 +37,7 @@ class Work:
         self.seq = unit.seq
         self.base = unit.payload  # the first ask's payload: a re-ask is made of it
         self.payload = unit.corrected or unit.payload
+        self.plain = unit.plain
         self.ask = unit.ask
         self.spent = unit.spent
         self.failures = 0  # failed sends of this ask in this process: the back-off grows with them

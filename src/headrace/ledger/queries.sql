@@ -8,6 +8,21 @@ VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0));
 -- insert_piece: which unit answers a slice of an item
 INSERT INTO piece (item, n, unit) VALUES (?, ?, ?);
 
+-- insert_slice: what a piece of a divided item holds of a field
+INSERT INTO slice (item, n, field, start, stop, gap) VALUES (?, ?, ?, ?, ?, ?);
+
+-- insert_member: which divided item a unit is a piece of
+INSERT OR IGNORE INTO member (unit, item) VALUES (?, ?);
+
+-- insert_made: a unit that joins answers, to be found by what it asks
+INSERT INTO made (hash, unit) VALUES (?, ?);
+
+-- made: the unit that asks this
+SELECT unit.seq FROM made JOIN unit ON unit.seq = made.unit WHERE made.hash = ? AND unit.hash = made.hash LIMIT 1;
+
+-- insert_reduction: what a unit joins
+INSERT INTO reduction (item, level, n, first, stop, is_last, unit) VALUES (?, ?, ?, ?, ?, ?, ?);
+
 -- insert_unit: a distinct request, pending
 INSERT INTO unit (seq, hash, kind, config, item, n, state, ask, spent, age) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 
@@ -76,7 +91,44 @@ WHERE config = ? AND kind IS NULL AND origin = 0;
 SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
     item.file, item.offset, item.length
 FROM unit JOIN item ON item.seq = unit.item
-WHERE unit.seq > ? AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
+WHERE unit.seq > ? AND unit.seq < 2147483648 AND unit.state = 0 ORDER BY unit.seq LIMIT ?;
+
+-- count_made: units made of answers
+SELECT count(*) FROM unit WHERE seq >= 2147483648;
+
+-- pending_made: units made of answers that are to be sent
+SELECT seq FROM unit WHERE seq >= 2147483648 AND state = 0 ORDER BY seq;
+
+-- members: the divided items that a unit is a piece of, or joins answers of
+SELECT item FROM member WHERE unit = ? ORDER BY item;
+
+-- top_level: the highest level of an item, and whether it is the last one
+SELECT level, is_last FROM reduction WHERE item = ? ORDER BY level DESC LIMIT 1;
+
+-- open_piece: whether a piece of an item has no answer yet; the last pieces are mostly the last to get theirs
+SELECT 1 FROM piece JOIN unit ON unit.seq = piece.unit WHERE piece.item = ? AND unit.state <> 2 ORDER BY piece.n DESC LIMIT 1;
+
+-- open_reduction: the same for a level
+SELECT 1 FROM reduction JOIN unit ON unit.seq = reduction.unit
+WHERE reduction.item = ? AND reduction.level = ? AND unit.state <> 2 ORDER BY reduction.n DESC LIMIT 1;
+
+-- piece_answers: the answers to some of an item's pieces, in order
+SELECT attempt.answer, attempt.content FROM piece JOIN unit ON unit.seq = piece.unit JOIN attempt ON attempt.id = unit.attempt
+WHERE piece.item = ? AND piece.n >= ? AND piece.n < ? ORDER BY piece.n;
+
+-- level_answers: the answers to some of a level's requests, in order
+SELECT attempt.answer, attempt.content
+FROM reduction JOIN unit ON unit.seq = reduction.unit JOIN attempt ON attempt.id = unit.attempt
+WHERE reduction.item = ? AND reduction.n >= ? AND reduction.n < ? AND reduction.level = ? ORDER BY reduction.n;
+
+-- place_of: where an item's record lies
+SELECT file, offset, length, number FROM item WHERE seq = ?;
+
+-- slices: what the pieces of an item hold
+SELECT item, n, field, start, stop, gap FROM slice WHERE item = ? ORDER BY n, field;
+
+-- reduction: what a unit joins
+SELECT level, n, first, stop, is_last FROM reduction WHERE item = ? AND unit = ?;
 
 -- pending_these: of these units those to be sent, in any order
 SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
@@ -107,7 +159,10 @@ WHERE unit.state = 1 ORDER BY unit.seq;
 SELECT coalesce(max(seq) + 1, 0) FROM item;
 
 -- next_unit: the number of the next unit
-SELECT coalesce(max(seq) + 1, 0) FROM unit;
+SELECT coalesce(max(seq) + 1, 0) FROM unit WHERE seq < 2147483648;
+
+-- next_made: the number of the next unit that is made of answers
+SELECT max(coalesce(max(seq) + 1, 0), 2147483648) FROM unit;
 
 -- next_attempt: the number of the next attempt
 SELECT coalesce(max(id) + 1, 1) FROM attempt;
@@ -115,14 +170,17 @@ SELECT coalesce(max(id) + 1, 1) FROM attempt;
 -- hashes: all hashes, in order
 SELECT hash FROM unit ORDER BY seq;
 
+-- read_hashes: the hashes of units that were read, in order
+SELECT hash FROM unit WHERE seq < 2147483648 ORDER BY seq;
+
 -- hash_of: some units' hashes
 SELECT seq, hash FROM unit WHERE seq IN (?);
 
 -- open_configs: the configurations under which units are to be asked that are not settled
-SELECT DISTINCT config FROM unit WHERE state < 2 AND kind = 0 ORDER BY config;
+SELECT DISTINCT config FROM unit WHERE state < 2 AND kind < 2 ORDER BY config;
 
 -- unsettled: how many units of the job itself are not settled
-SELECT count(*) FROM unit WHERE state < 2 AND kind = 0;
+SELECT count(*) FROM unit WHERE state < 2 AND kind < 2;
 
 -- unsettled_of_kind: how many units of one of the run's own kinds are not settled
 SELECT count(*) FROM unit WHERE state < 2 AND kind = ?;
@@ -134,11 +192,11 @@ SELECT count(*), count(error) FROM item;
 SELECT count(*) FROM piece;
 
 -- count_units: units of the job itself by state
-SELECT state, count(*) FROM unit WHERE kind = 0 GROUP BY state;
+SELECT state, count(*) FROM unit WHERE kind < 2 GROUP BY state;
 
--- unit_figures: all units, those done, those leased, those with an attempt; of the job itself all, and those done
+-- unit_figures: all units, those done, those leased, those with an attempt; of the job itself all, those done, those read
 SELECT count(*), count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE state = 1), count(attempt),
-    count(*) FILTER (WHERE kind = 0), count(*) FILTER (WHERE kind = 0 AND state = 2)
+    count(*) FILTER (WHERE kind < 2), count(*) FILTER (WHERE kind < 2 AND state = 2), count(*) FILTER (WHERE kind = 0)
 FROM unit;
 
 -- count_item_states: items whose unit is done, failed, quarantined
@@ -197,7 +255,7 @@ SELECT bound_by, count(*) FROM sample GROUP BY bound_by ORDER BY 2 DESC;
 SELECT id FROM config ORDER BY id;
 
 -- answers_by_config: how many answers came from which configuration
-SELECT config, count(*) FROM unit WHERE state = 2 AND kind = 0 GROUP BY config ORDER BY config;
+SELECT config, count(*) FROM unit WHERE state = 2 AND kind < 2 GROUP BY config ORDER BY config;
 
 -- failed_units: units that failed or were quarantined, by their error
 SELECT unit.state, unit.error, count(*), min(piece.item), max(piece.item)
@@ -210,7 +268,7 @@ SELECT error, count(*), min(seq), max(seq) FROM item WHERE error IS NOT NULL GRO
 SELECT seq, number, id FROM item WHERE seq = ?;
 
 -- item_of_unit: the item that a unit of the job itself was first met in
-SELECT item FROM unit WHERE seq = ? AND kind = 0;
+SELECT item FROM unit WHERE seq = ? AND kind < 2;
 
 -- rows: everything that the output says, one row an item, in order
 SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
@@ -258,11 +316,66 @@ FROM unit JOIN attempt ON attempt.id = unit.attempt JOIN endpoint ON endpoint.id
 WHERE unit.seq = ? AND unit.state IN (2, 4) AND coalesce(attempt.content, score.likeliest) IS NOT NULL;
 
 -- retryable: units that failed or were quarantined, with the place of their record
-SELECT unit.seq, unit.error, unit.item, item.file, item.offset, item.length
+SELECT unit.seq, unit.error, unit.item, item.file, item.offset, item.length, unit.kind, unit.n
 FROM unit JOIN item ON item.seq = unit.item WHERE unit.state IN (3, 4) ORDER BY unit.seq;
 
 -- retryable_items: rejected items of which a record could be made
 SELECT seq, error, file, offset, length FROM item WHERE error IS NOT NULL AND readable = 1 ORDER BY seq;
+
+-- divided_states: items whose pieces and joins are all done, of which one failed, of which one was quarantined
+SELECT count(*) FILTER (WHERE is_open = 0 AND has_failed = 0 AND is_odd = 0), count(*) FILTER (WHERE is_open = 0 AND has_failed),
+    count(*) FILTER (WHERE is_open = 0 AND has_failed = 0 AND is_odd)
+FROM (SELECT max(coalesce(p.is_open, 0), coalesce(r.is_open, 0)) AS is_open,
+        max(p.has_failed, coalesce(r.has_failed, 0)) AS has_failed, max(p.is_odd, coalesce(r.is_odd, 0)) AS is_odd
+    FROM (SELECT piece.item, max(unit.state < 2) AS is_open, max(unit.state = 3) AS has_failed, max(unit.state = 4) AS is_odd
+            FROM piece JOIN unit ON unit.seq = piece.unit GROUP BY piece.item) AS p
+        LEFT JOIN (SELECT reduction.item, max(unit.state < 2) AS is_open, max(unit.state = 3) AS has_failed,
+                max(unit.state = 4) AS is_odd
+            FROM reduction JOIN unit ON unit.seq = reduction.unit GROUP BY reduction.item) AS r ON r.item = p.item);
+
+-- count_divided: divided items, and requests that join answers
+SELECT (SELECT count(*) FROM piece WHERE n = 1), (SELECT count(*) FROM unit WHERE seq >= 2147483648);
+
+-- count_cut: items of which something was cut off
+SELECT count(*) FROM item WHERE notes & 1;
+
+-- failed_pieces: pieces and joins that failed or were quarantined, by their error, and in how many items
+SELECT state, error, count(DISTINCT item), min(item), max(item) FROM (
+    SELECT unit.state, unit.error, piece.item FROM unit JOIN piece ON piece.unit = unit.seq WHERE unit.state IN (3, 4)
+    UNION ALL
+    SELECT unit.state, unit.error, reduction.item FROM reduction JOIN unit ON unit.seq = reduction.unit WHERE unit.state IN (3, 4))
+GROUP BY state, error ORDER BY 3 DESC;
+
+-- piece_rows: as `rows`, one row a piece
+SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
+    unit.seq, unit.state, unit.error, unit.hash,
+    attempt.notes, attempt.answer, attempt.content, attempt.model, attempt.prompt_tokens, attempt.completion_tokens,
+    attempt.cached_tokens, attempt.seconds, attempt.reasoning, score.confidence
+FROM item
+LEFT JOIN piece ON piece.item = item.seq
+LEFT JOIN unit ON unit.seq = piece.unit
+LEFT JOIN attempt ON attempt.id = unit.attempt
+LEFT JOIN score ON score.attempt = unit.attempt
+WHERE item.seq BETWEEN ? AND ? ORDER BY item.seq, piece.n;
+
+-- reduction_rows: the same of what joins answers, one row a request
+SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
+    unit.seq, unit.state, unit.error, unit.hash,
+    attempt.notes, attempt.answer, attempt.content, attempt.model, attempt.prompt_tokens, attempt.completion_tokens,
+    attempt.cached_tokens, attempt.seconds, attempt.reasoning, score.confidence, reduction.level, reduction.is_last
+FROM reduction
+JOIN item ON item.seq = reduction.item
+JOIN unit ON unit.seq = reduction.unit
+LEFT JOIN attempt ON attempt.id = unit.attempt
+LEFT JOIN score ON score.attempt = unit.attempt
+WHERE reduction.item = ? ORDER BY reduction.level, reduction.n;
+
+-- gaps: the white space behind each of an item's pieces
+SELECT max(gap) FROM slice WHERE item = ? GROUP BY n ORDER BY n;
+
+-- piece_hashes: what each item asked, one row a piece
+SELECT item.seq, item.id, item.number, unit.hash, item.error FROM item
+LEFT JOIN piece ON piece.item = item.seq LEFT JOIN unit ON unit.seq = piece.unit ORDER BY item.seq, piece.n;
 
 -- requeue: a failed or quarantined unit is to be sent again, under this hash and configuration
 UPDATE unit SET state = 0, ask = 0, spent = 0, age = 0, error = NULL, hash = ?, config = ? WHERE seq = ?;
@@ -286,7 +399,7 @@ SELECT count(*) FROM piece JOIN unit ON unit.seq = piece.unit JOIN attempt ON at
 WHERE piece.n = 0 AND unit.state = 2 AND attempt.notes & ?;
 
 -- any_answer: whether there is at least one answer
-SELECT 1 FROM unit WHERE state = 2 AND kind = 0 LIMIT 1;
+SELECT 1 FROM unit WHERE state = 2 AND kind < 2 LIMIT 1;
 
 -- count_answered: units of the job itself that have an attempt
 SELECT count(*) FROM unit WHERE attempt IS NOT NULL AND kind = 0;
@@ -302,6 +415,9 @@ ORDER BY unit.seq LIMIT ?;
 
 -- settled_hashes: what the units of the job itself that are settled ask
 SELECT hash FROM unit WHERE state >= 2 AND kind = 0;
+
+-- count_joined: requests that join answers and are settled
+SELECT count(*) FROM unit WHERE state >= 2 AND kind = 1;
 
 -- open_hashes: what the units of the job itself that are not settled ask
 SELECT hash FROM unit WHERE state < 2 AND kind = 0;

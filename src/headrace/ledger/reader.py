@@ -12,7 +12,7 @@ from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.connection import connect_reader, mapped
 from headrace.ledger.statements import HASH_LISTS, PENDING_LISTS, SQL
-from headrace.values import State, Unit, UnitKind
+from headrace.values import Slice, State, Unit, UnitKind
 
 
 class StoredUnit(Struct, frozen=True):
@@ -38,6 +38,17 @@ class StoredScore(NamedTuple):
     hash: bytes
     state: State
     likeliest: list[tuple[str, float]] | None
+
+
+class StoredReduction(NamedTuple):
+    """What a reducing request joins: the answers from `first` up to `stop` of the level below, and these as texts."""
+
+    level: int
+    n: int
+    first: int
+    stop: int
+    is_last: bool
+    answers: list[str]
 
 
 class StoredConfig(Struct, frozen=True):
@@ -134,6 +145,30 @@ class LedgerReader:
         """All units of one of the run's own kinds, in order."""
         return [StoredScore(r[0], State(r[1]), as_likeliest(r[2])) for r in self.all("of_kind", (int(kind),))]
 
+    def pending_made(self) -> list[int]:
+        """The numbers of pending units that were made of answers."""
+        return [seq for (seq,) in self.all("pending_made")]
+
+    def count_made(self) -> int:
+        """How many units were made of answers."""
+        return int(self.one("count_made")[0])
+
+    def slices(self, item: int) -> list[Slice]:
+        """What each piece of an item holds of its divided fields, piece by piece; nothing of an item that is whole."""
+        return [Slice(item, n, as_text(field) or "", *ends) for _, n, field, *ends in self.all("slices", (item,))]
+
+    def reduction(self, item: int, unit: int) -> StoredReduction:
+        """What a reducing unit joins. Raises LedgerError for one that is not there."""
+        row = self.one("reduction", (item, unit))
+        if row is None:
+            raise LedgerError(f"{self.path} is damaged: it does not say which answers unit {unit} joins.")
+        level, n, first, stop, is_last = row
+        if level == 1:
+            rows = self.all("piece_answers", (item, first, stop))
+        else:
+            rows = self.all("level_answers", (item, first, stop, level - 1))
+        return StoredReduction(level, n, first, stop, bool(is_last), [as_answer(*row) for row in rows])
+
     def last_reply(self, attempt: int) -> StoredReply | None:
         row = self.one("last_reply", (attempt,))
         if row is None:
@@ -149,10 +184,10 @@ class LedgerReader:
         except KeyError as error:
             raise LedgerError(f"{self.path} is damaged: it lacks unit {error.args[0]}.") from None
 
-    def hashes(self) -> Iterator[bytes]:
-        """All hashes in order of sequence number, a thousand at a time in one blob."""
+    def hashes(self, name: str = "hashes") -> Iterator[bytes]:
+        """All hashes in order of sequence number, a thousand at a time in one blob; `read_hashes`: of units that were read."""
         with mapped(self.path):
-            cursor = self._db.execute(SQL["hashes"])
+            cursor = self._db.execute(SQL[name])
             while rows := cursor.fetchmany(1000):
                 yield b"".join([row[0] for row in rows])
 
@@ -176,6 +211,26 @@ class LedgerReader:
             cursor = self._db.execute(SQL["rows"], (first, last))
             while rows := cursor.fetchmany(500):
                 yield from map(StoredRow._make, rows)
+
+    def piece_rows(self, first: int = 0, last: int = _LARGEST) -> Iterator[list[StoredRow]]:
+        """The same for a job that divides its records: the rows of each item's pieces, in order; one row of an item that has
+        none.
+        """
+        with mapped(self.path):
+            cursor = self._db.execute(SQL["piece_rows"], (first, last))
+            held: list[StoredRow] = []
+            for values in cursor:
+                row = StoredRow._make(values)
+                if held and held[0].seq != row.seq:
+                    yield held
+                    held = []
+                held.append(row)
+            if held:
+                yield held
+
+    def reduction_rows(self, item: int) -> list[tuple[StoredRow, int, bool]]:
+        """What joins an item's answers, each with its level and whether it gives the item's answer, in order."""
+        return [(StoredRow._make(row[:-2]), row[-2], bool(row[-1])) for row in self.all("reduction_rows", (item,))]
 
     def short_rows(self, at_once: int) -> Iterator[list[ShortRow]]:
         """The same for an output without details: so many items at a time, as plain tuples."""
@@ -225,6 +280,15 @@ def _stored_unit(r: Any) -> StoredUnit:
 def as_likeliest(stored: str | None) -> list[tuple[str, float]] | None:
     """Likeliest tokens as they were stored."""
     return None if stored is None else [(token, value) for token, value in canon.decode(stored)]
+
+
+def as_answer(answer: str | bytes | None, content: str | bytes | None) -> str:
+    """An answer as a reducing prompt shows it: a text as it is, any other value as its JSON text."""
+    text = as_text(answer)
+    if text is None:
+        return as_text(content) or ""
+    value = canon.decode(text) if text.startswith('"') else None
+    return value if isinstance(value, str) else text
 
 
 def as_text(value: str | bytes | None) -> str | None:

@@ -13,7 +13,7 @@ import orjson
 
 from headrace import canon
 from headrace.ledger.notes import to_bits
-from headrace.values import Attempt, Item, Outcome, Sample, State, Unit
+from headrace.values import Attempt, Item, Outcome, Sample, Slice, State, Unit
 
 NO_TEXT = 0
 NO_NUMBER = ""
@@ -41,6 +41,10 @@ def _name(item: Item) -> Any:
 
 def unit_row(unit: Unit, config: int) -> tuple[Any, ...]:
     return (unit.seq, bytearray(unit.hash), +unit.kind, config, unit.item, unit.n)
+
+
+def slice_row(part: Slice) -> tuple[Any, ...]:
+    return (part.item, part.n, part.field, part.start, part.stop, part.gap)
 
 
 def attempt_row(number: int, outcome: Outcome, a: Attempt) -> tuple[Any, ...]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from headrace import canon
 from headrace.errors import DiskError
 from headrace.ledger.connection import Hook, connect_writer, mapped
+from headrace.ledger.following import Following
 from headrace.ledger.notes import to_bits
 from headrace.ledger.rows import (
     attempt_row,
@@ -20,12 +24,13 @@ from headrace.ledger.rows import (
     sample_row,
     score_row,
     settled_row,
+    slice_row,
     unit_row,
     unsent_row,
 )
 from headrace.ledger.statements import SQL, WIDE, WIDTHS
-from headrace.protocols import Batch
-from headrace.values import Attempt, Kind, Note, Origin, Outcome, Sent, State, Unit, UnitKind
+from headrace.protocols import Batch, Reducer
+from headrace.values import FIRST_MADE, Attempt, Kind, Note, Origin, Outcome, Reduction, Sent, Slice, State, Unit, UnitKind
 
 _LARGE = 4_000_000  # characters of one batch's replies
 
@@ -34,10 +39,20 @@ def _unknown(_unit: int) -> None:
     """Nothing is known of what a unit may have taken."""
 
 
+class Revived(Struct, frozen=True):
+    """A rejected item that has become requests after all."""
+
+    seq: int
+    notes: int
+    units: list[Unit]
+    slices: list[Slice]
+
+
 class SqliteLedger:
     """Satisfies `headrace.protocols.Ledger`. Used by one thread at a time.
 
-    `hook` is called with a statement's name before it runs: the crash point of simulated lives.
+    `hook` is called with a statement's name before it runs: the crash point of simulated lives. `reduce_with` sets who joins the
+    answers of divided items.
     """
 
     def __init__(self, path: Path, hook: Hook | None = None) -> None:
@@ -46,6 +61,12 @@ class SqliteLedger:
         self._db = connect_writer(path)
         self._inode = path.stat().st_ino
         self._next_attempt, self._next_unit = self._one("next_attempt"), self._one("next_unit")
+        self._next_made = self._one("next_made")
+        self._following: Following | None = None
+
+    def reduce_with(self, reducer: Reducer) -> None:
+        """From now on have the answers of divided items joined by this one's requests."""
+        self._following = Following(reducer, self._query)
 
     def close(self) -> None:
         """Checkpoints and closes. Harmless when called twice."""
@@ -62,7 +83,7 @@ class SqliteLedger:
         self._insist_on_file()
         try:
             with mapped(self.path):
-                self._next_attempt, self._next_unit = self._write(batch)
+                self._next_attempt, self._next_unit, self._next_made = self._write(batch)
         except BaseException:
             self._roll_back()
             raise
@@ -76,8 +97,8 @@ class SqliteLedger:
         if found != self._inode:
             raise DiskError(f"{self.path}: the ledger was removed or replaced while the run works; nothing more can be kept.")
 
-    def _write(self, batch: Batch) -> tuple[int, int]:
-        """Returns the numbers of the next attempt and the next unit as they are once this is committed."""
+    def _write(self, batch: Batch) -> tuple[int, int, int]:
+        """Returns the numbers of the next attempt, unit and unit that is made, as they are once this is committed."""
         next_unit = max(self._next_unit, batch.units[-1].seq + 1) if batch.units else self._next_unit
         self._run("BEGIN IMMEDIATE")
         if batch.items:
@@ -86,10 +107,18 @@ class SqliteLedger:
             self._insert("insert_piece", batch.pieces)
         if batch.units:
             self._insert("insert_unit", [unit_row(unit, unit.config) for unit in batch.units])
+        if batch.slices:
+            self._write_slices(batch)
         if batch.leases:
-            _refuse_unknown(max(batch.leases), next_unit)
-            self._many("lease_range", ranges(sorted(batch.leases)))
-        next_attempt = self._write_outcomes(batch.outcomes, next_unit) if batch.outcomes else self._next_attempt
+            leases = sorted(batch.leases)
+            for last in {leases[-1], leases[bisect_left(leases, FIRST_MADE) - 1]}:
+                self._refuse_unknown(last, next_unit)
+            self._many("lease_range", ranges(leases))
+        next_attempt, next_made = self._next_attempt, self._next_made
+        if batch.outcomes:
+            next_attempt = self._write_outcomes(batch.outcomes, next_attempt, next_unit)
+        if self._following is not None:
+            next_attempt, next_made = self._follow(self._following, batch, next_attempt)
         if batch.released:
             self._many("release", ((seq,) for seq in batch.released))
         if batch.reopened:
@@ -99,18 +128,60 @@ class SqliteLedger:
         if batch.meta:
             self._insert("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
         self._run("COMMIT")
-        return next_attempt, next_unit
+        return next_attempt, next_unit, next_made
 
-    def _write_outcomes(self, outcomes: Sequence[Outcome], next_unit: int) -> int:
+    def _write_slices(self, batch: Batch) -> None:
+        self._insert("insert_slice", [slice_row(part) for part in batch.slices])
+        divided = {part.item for part in batch.slices}
+        self._insert("insert_member", [(unit, item) for item, _, unit in batch.pieces if item in divided])
+
+    def _follow(self, following: Following, batch: Batch, next_attempt: int) -> tuple[int, int]:
+        """Make what joins the answers that are complete now; where those answers are there already, also what joins them."""
+        batch.made, batch.answered = [], []  # an earlier try at this batch may have filled them
+        next_made = self._next_made
+        items = following.candidates(batch)
+        for item in items:
+            level, reductions = following.next_level(item)
+            if not reductions:
+                continue
+            numbers, units = following.units(item, reductions, next_made)
+            next_made += len(units)
+            self._write_reductions((item, level), reductions, numbers, units)
+            outcomes = following.settled(units, reductions)
+            if outcomes:
+                next_attempt = self._write_outcomes(outcomes, next_attempt, self._next_unit, next_made)
+                items += following.items_of(outcomes)
+            if len(units) < len(reductions):
+                items.append(item)  # what it shares with another may have its answer already
+            batch.made += units
+            batch.answered += outcomes
+        return next_attempt, next_made
+
+    def _write_reductions(
+        self, level: tuple[int, int], reductions: Sequence[Reduction], numbers: Sequence[int], units: Sequence[Unit]
+    ) -> None:
+        """Write an item's level: each reduction under its unit's number, and the units that are new."""
+        item, _ = level
+        self._insert("insert_unit", [unit_row(unit, unit.config) for unit in units])
+        self._insert("insert_made", [(bytearray(unit.hash), unit.seq) for unit in units])
+        self._insert("insert_member", [(number, item) for number in numbers])
+        rows = [
+            (*level, made.n, made.first, made.stop, 1 if made.is_last else 0, number)
+            for made, number in zip(reductions, numbers, strict=True)
+        ]
+        self._insert("insert_reduction", rows)
+
+    def _write_outcomes(self, outcomes: Sequence[Outcome], number: int, next_unit: int, next_made: int | None = None) -> int:
+        """`number` is the first attempt's; returns that of the next."""
         attempts: list[tuple[Any, ...]] = []
         settled: list[tuple[Any, ...]] = []
         unsent: list[tuple[Any, ...]] = []
         scores: list[tuple[Any, ...]] = []
         bounds: list[tuple[Any, ...]] = []
-        number = self._next_attempt
         volume = 0
         for o in outcomes:
-            _refuse_unknown(o.unit, next_unit)
+            if o.unit >= next_unit:
+                self._refuse_unknown(o.unit, next_unit, next_made)
             attempt = o.attempt
             if attempt is None:
                 unsent.append(unsent_row(o))
@@ -137,6 +208,11 @@ class SqliteLedger:
         if unsent:
             self._many("settle_unsent", unsent)
         return number
+
+    def _refuse_unknown(self, unit: int, next_unit: int, next_made: int | None = None) -> None:
+        end = next_unit if unit < FIRST_MADE else self._next_made if next_made is None else next_made
+        if unit >= end:
+            raise LookupError(f"unit {unit} is not in the ledger, which ends before {end}")
 
     # -- facts about the run
 
@@ -166,17 +242,24 @@ class SqliteLedger:
             self._query("put_endpoint", (_printable(identity), _printable(name)))
             return int(self._query("get_endpoint", (_printable(identity),)).fetchone()[0])
 
-    def requeue(self, config: int, units: Sequence[tuple[int, bytes]], items: Sequence[tuple[Unit, int]]) -> None:
-        """Settled units go back to pending under a new hash and configuration; rejected items get a unit (and notes)."""
+    def requeue(self, config: int, units: Sequence[tuple[int, bytes]], items: Sequence[Revived]) -> None:
+        """Settled units go back to pending under a new hash and configuration; rejected items get units (and notes)."""
+        revived = Batch()
+        for item in items:
+            revived.units += item.units
+            revived.pieces += [(unit.item, unit.n, unit.seq) for unit in item.units]
+            revived.slices += item.slices
         try:
             with mapped(self.path):
                 self._run("BEGIN IMMEDIATE")
                 self._many("requeue", ((bytearray(value), config, seq) for seq, value in units))
-                self._many("requeue_item", ((notes, unit.item) for unit, notes in items))
-                self._insert("insert_piece", [(unit.item, unit.n, unit.seq) for unit, _ in items])
-                self._insert("insert_unit", [unit_row(unit, config) for unit, _ in items])
+                self._many("requeue_item", ((item.notes, item.seq) for item in items))
+                self._insert("insert_piece", revived.pieces)
+                self._insert("insert_unit", [unit_row(unit, config) for unit in revived.units])
+                if revived.slices:
+                    self._write_slices(revived)
                 self._run("COMMIT")
-                self._next_unit = max([self._next_unit, *(unit.seq + 1 for unit, _ in items)])
+                self._next_unit = max([self._next_unit, *(unit.seq + 1 for unit in revived.units)])
         except BaseException:
             self._roll_back()
             raise
@@ -318,11 +401,6 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     if first is not None and last is not None:
         found.append((first, last))
     return found
-
-
-def _refuse_unknown(unit: int, next_unit: int) -> None:
-    if unit >= next_unit:
-        raise LookupError(f"unit {unit} is not in the ledger, which ends before {next_unit}")
 
 
 def _printable(text: str) -> str:

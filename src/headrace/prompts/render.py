@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace import canon
@@ -54,6 +54,19 @@ class PromptRenderer:
         """JSON in UTF-8: an array of messages for chat, a string for completions. Raises RecordError."""
         fields = piece.fields
         return b"".join([part if isinstance(part, bytes) else canon.encode(part.render(fields)) for part in self._parts])
+
+
+class LimitedRenderer(PromptRenderer):
+    """The same for a job that bounds its prompts: `check` raises RecordError for a payload that is too long."""
+
+    def __init__(self, spec: JobSpec, check: Callable[[bytes], None]) -> None:
+        super().__init__(spec)
+        self._check = check
+
+    def render(self, piece: Piece) -> bytes:
+        payload = super().render(piece)
+        self._check(payload)
+        return payload
 
 
 def _chat(prompt: PromptSpec) -> Iterator[_Part]:

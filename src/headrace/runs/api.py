@@ -79,9 +79,9 @@ class Result:
         Our own columns have the same types whatever the outcomes are; `answer` has the type that its schema says, and is text
         without one. The input's columns are typed by their values.
         """
-        return polars_frame(
-            list(self), answer_names_of(RunFolder(self.folder), details=self._spec.output.details), self._spec.answer
-        )
+        split = self._spec.slice.split
+        names = answer_names_of(RunFolder(self.folder), details=self._spec.output.details)
+        return polars_frame(list(self), names, self._spec.answer, listed=split is not None and split.join == "list")
 
     def to_pandas(self) -> Any:
         """The records as a pandas.DataFrame. Needs pandas."""

@@ -9,7 +9,7 @@ from headrace.ledger.reader import LedgerReader, as_text
 from headrace.ledger.writer import SqliteLedger
 from headrace.prompts.content_free import content_free_payloads
 from headrace.protocols import Batch
-from headrace.runs.intake import Making
+from headrace.runs.making import Making
 from headrace.runs.reuse import Reuse
 from headrace.values import Intaken, State, Unit, UnitKind
 

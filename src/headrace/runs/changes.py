@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -37,7 +39,7 @@ def input_changes(folder: RunFolder, content: dict[str, Any], job: Job) -> str:
     """How many records were added, removed and changed, as the run's own configuration would read the input now."""
     reader = LedgerReader(folder.ledger)
     try:
-        before = [(name if name is not None else str(number), value) for name, number, value, _ in reader.stream("item_hashes")]
+        before = list(_known(reader, content))
         whole = bool(reader.meta("reading", {}).get("done", False))
         after = list(_records(content, job))
     except HeadraceError as error:
@@ -58,14 +60,25 @@ def continues(folder: RunFolder, content: dict[str, Any], job: Job) -> bool:
     reader = LedgerReader(folder.ledger)
     try:
         now = _records(content, job)
-        for name, number, value, _ in reader.stream("item_hashes"):
-            if next(now, None) != (name if name is not None else str(number), value):
-                return False
+        if any(next(now, None) != known for known in _known(reader, content)):
+            return False
     except HeadraceError:
         return False
     finally:
         reader.close()
     return True
+
+
+def _known(reader: LedgerReader, content: dict[str, Any]) -> Iterator[Known]:
+    """What each of a run's items asked: the hash of its unit, or what stands for those of its pieces."""
+    if content.get("slice", {}).get("split") is None:
+        for name, number, value, _ in reader.stream("item_hashes"):
+            yield name if name is not None else str(number), value
+        return
+    for _, rows in groupby(reader.stream("piece_hashes"), key=itemgetter(0)):
+        pieces = list(rows)
+        _, name, number, value, _ = pieces[0]
+        yield name if name is not None else str(number), None if value is None else b"".join([row[3] for row in pieces])
 
 
 def compare(before: list[Known], after: list[Known], *, by_name: bool) -> tuple[int, int, int]:
@@ -113,7 +126,7 @@ def _records(content: dict[str, Any], job: Job) -> Iterator[Known]:
                     try:
                         if making.where is not None and not making.where(fields):
                             continue
-                        value = making.hasher(making.renderer.render(making.slicer(count, fields)))
+                        value = b"".join(making.asked(making.slicer(count, fields))[0])
                     except RecordError:
                         value = None
                 if making.limit is not None and count >= making.limit:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from headrace.errors import OutputError, SpecError
 from headrace.ledger.connection import without_trace
@@ -21,6 +22,7 @@ from headrace.runs.expectation import Between, Load, completions_of, prompts_unc
 from headrace.runs.expense import Cost, Sent, cost_of
 from headrace.runs.identities import identities_of
 from headrace.runs.job import Job
+from headrace.runs.joining import joins_of
 from headrace.runs.lessons import Lessons, learn
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.making import making_of
@@ -170,6 +172,14 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
     per_byte = prompt.expected / seen.bytes if seen.bytes else 0.0
     longest = _longest(seen, lessons)
     savings = seen.beginnings.savings(per_byte, trailing_tokens(job.spec.prompt))
+    joins = joins_of(job.spec, seen.making, choice, seen.divided, answers, seen.requests)
+    if joins.requests:
+        load = Load(seen.requests + joins.requests, seen.messages)
+        prompt = Span(*(one + more for one, more in zip(astuple(prompt), astuple(joins.prompt), strict=True)))
+        answers = completions_of(job.spec, lessons.answers, load)
+        notes.append(
+            f"{joins.requests:,} of the requests join answers, counted as if each answer took {joins.answer:,.0f} tokens."
+        )
     sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order)
     cost = cost_of(job.spec, job.base, sent)
     notes += limits_met(job.spec.limits, choice, sent, cost)
@@ -179,7 +189,7 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
         )
     return Estimate(
         items=seen.items, units=seen.units, duplicates=seen.pieces - seen.units, rejected=seen.rejected, excluded=seen.excluded,
-        pieces=seen.pieces, requests=seen.requests, prompt=prompt, prompt_known_by=known_by, answers=answers,
+        pieces=seen.pieces, requests=load.requests, prompt=prompt, prompt_known_by=known_by, answers=answers,
         answers_known_by=_answers_known_by(job, lessons), cost=cost,
         seconds=seconds_of(job.spec.endpoint, prompt, answers, load, lessons.per_second),
         seconds_known_by=_seconds_known_by(job, lessons),

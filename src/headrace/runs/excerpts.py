@@ -10,12 +10,17 @@ from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs.registry import RunFolder
 from headrace.sources.matching import still_hold
 from headrace.sources.records import RecordPlaces
+from headrace.values import State
 
 _CHARS = 300
+_CAME_TO_NOTHING = (State.FAILED, State.QUARANTINED)
 
 
 class Excerpts:
-    """Reads excerpts of a run's items. Use as a context manager: the input's files stay open between two."""
+    """Reads excerpts of a run's items. Use as a context manager: the input's files stay open between two.
+
+    Of a divided item the answer is that of its first piece that came to nothing.
+    """
 
     def __init__(self, reader: LedgerReader, folder: RunFolder) -> None:
         fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
@@ -35,7 +40,8 @@ class Excerpts:
 
         At most 300 characters of each. They are as hostile as the input and the model are.
         """
-        row = next(self._reader.rows(seq, seq))
+        rows = next(self._reader.piece_rows(seq, seq))
+        row = next((row for row in rows if row.state in _CAME_TO_NOTHING), rows[0])
         answer = as_text(row.content)
         return {
             "record": self._record(row.file, row.offset, row.length),

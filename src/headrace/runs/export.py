@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
 from msgspec import Struct
 
-from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.notes import from_bits
 from headrace.ledger.reader import LedgerReader, ShortRow, StoredRow, as_text
+from headrace.runs.answertext import answer_json, written_out
+from headrace.runs.divided import PIECES, SHARE, TIED, VOTED, Whole, join_of, whole_item
 from headrace.sinks.encoding import encode, encode_answers, encoded_answers
 from headrace.sinks.jsonl import JsonlSink
 from headrace.sinks.open import open_sink
@@ -57,7 +57,8 @@ def write_output(reader: LedgerReader, places: RecordPlaces, path: Path, selecti
     columns = layout.columns() if path.suffix.lower() not in {".jsonl", ".ndjson"} else None
     sink = open_sink(path, columns, lambda: rows)
     try:
-        if isinstance(sink, JsonlSink) and selection.with_fields and not selection.details and not layout.is_scored:
+        is_plain = not selection.details and not layout.is_scored and layout.how is None
+        if isinstance(sink, JsonlSink) and selection.with_fields and is_plain:
             seen = _Lines(reader, places, rows, selection).write(sink)
         else:
             for batch in rows.batches():
@@ -90,10 +91,13 @@ class _Layout:
         names: list[str] = reader.meta("reading", {}).get("names", []) if selection.with_fields else ["id"]
         (unreadable,) = reader.one("count_unreadable")
         self.is_scored = any(stored.content.get("answer", {}).get("method") == "score" for stored in reader.configs())
+        self.how = join_of(reader)
         ours = (
             BASIC
             + (SCORED if self.is_scored else ())
+            + (VOTED if self.how == "vote" else ())
             + (DETAILS if selection.details else ())
+            + ((PIECES,) if selection.details and self.how is not None else ())
             + (UNREADABLE if unreadable else ())
         )
         self.input_names = names
@@ -110,6 +114,7 @@ class _Rows:
         self._reader = reader
         self._places = places
         self.names = layout.names
+        self._how = layout.how
         self._selection = selection
         self._sends: dict[int, int] | None = None
         self.seen = 0
@@ -121,11 +126,41 @@ class _Rows:
     def batches(self) -> Iterator[list[OutputRow]]:
         self.seen = 0
         only = self._selection.only
+        if self._how is not None:
+            yield from self._divided_batches(self._how)
+            return
         for batch in _batches(self._reader.rows()):
             self.seen = _counted(batch, self.seen)
             chosen = batch if only is None else [row for row in batch if _status(row) in only]
             for part in _portions(chosen):
                 yield list(map(self.row, part, self._raws(part)))
+
+    def _divided_batches(self, how: str) -> Iterator[list[OutputRow]]:
+        """Item by item, so that the pieces of no more than one are held."""
+        only = self._selection.only
+        for rows in self._reader.piece_rows():
+            self.seen = _counted(rows[:1], self.seen)
+            item = whole_item(rows, how, self._reader)
+            if only is None or _status(item.row) in only:
+                yield [self._divided_row(item)]
+
+    def _divided_row(self, item: Whole) -> OutputRow:
+        names = self.names
+        made = self.row(item.row, self._raws([item.row])[0])
+        if SHARE in names:
+            made.answers[names[SHARE]], made.answers[names[TIED]] = item.share, item.tied
+        if PIECES in names:
+            made.answers[names["answer_attempts"]] = (
+                sum(self._sent(row) or 0 for _, _, row in item.pieces) if item.pieces else None
+            )
+            made.answers[names[PIECES]] = item.details
+        return OutputRow(made.raw, {name: made.answers[name] for name in names.values()}, made.answer_json)
+
+    def _sent(self, row: StoredRow) -> int | None:
+        """How often a row's unit was sent."""
+        if self._sends is None:
+            self._sends = dict(self._reader.all("count_sends_of_many"))
+        return None if row.unit is None else self._sends.get(row.unit, 1 if row.seconds is not None else 0)
 
     def _raws(self, rows: list[StoredRow]) -> list[bytes]:
         if self._selection.with_fields:
@@ -153,14 +188,12 @@ class _Rows:
             answers[names["answer_input"]] = None if row.readable else _shown(raw)
         value = None
         if state == State.DONE:
-            value = _answer_json(row.answer, row.content)
+            value = answer_json(row.answer, row.content)
         return OutputRow(raw if readable else None, answers, value)
 
     def _add_details(self, row: StoredRow, answers: dict[str, Any]) -> None:
         names = self.names
-        if self._sends is None:
-            self._sends = dict(self._reader.all("count_sends_of_many"))
-        sends = None if row.unit is None else self._sends.get(row.unit, 1 if row.seconds is not None else 0)
+        sends = self._sent(row)
         settled = row.state in {State.DONE, State.QUARANTINED, State.FAILED}
         raw = as_text(row.content) if settled else None
         values = (
@@ -197,7 +230,7 @@ class _Lines:
         opening, rest = self._opening, self._rest
         raws: list[bytes | None] = [*self._places.fetch([row[1:4] for row in rows])]
         answers = encoded_answers(
-            [answer if answer is not None else _written_out(content) for _, _, _, _, _, _, answer, content in rows]
+            [answer if answer is not None else written_out(content) for _, _, _, _, _, _, answer, content in rows]
         )
         fields = [
             opening + answer + (rest[code] if error is None else rest.with_error(code, error))
@@ -248,18 +281,6 @@ def _status(row: StoredRow) -> Status:
     if row.item_error is not None:
         return Status.REJECTED
     return Status.PENDING if row.state is None else _STATUS[State(row.state)]
-
-
-def _answer_json(answer: str | bytes | None, content: str | bytes | None) -> bytes:
-    """The answer's JSON text; an answer that is the content itself is stored once, as content."""
-    if answer is not None:
-        return answer if isinstance(answer, bytes) else answer.encode()
-    return _written_out(content)
-
-
-def _written_out(content: str | bytes | None) -> bytes:
-    """The JSON text of a string as it was stored."""
-    return orjson.dumps(content) if isinstance(content, str) else canon.encode(as_text(content))
 
 
 def _shown(raw: bytes) -> str:

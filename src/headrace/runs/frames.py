@@ -10,18 +10,20 @@ from headrace.spec import AnswerSpec
 
 _NAMED = {"string": "String", "integer": "Int64", "number": "Float64", "boolean": "Boolean"}
 _OURS = {
-    "answer_status": "String", "answer_error": "String", "answer_confidence": "Float64", "answer_model": "String",
+    "answer_status": "String", "answer_error": "String", "answer_confidence": "Float64", "answer_share": "Float64",
+    "answer_model": "String",
     "answer_attempts": "Int64", "answer_prompt_tokens": "Int64", "answer_completion_tokens": "Int64",
     "answer_cached_tokens": "Int64", "answer_seconds": "Float64", "answer_unit": "String", "answer_raw": "String",
     "answer_record": "Int64", "answer_input": "String",
 }  # fmt: skip
 
 
-def polars_frame(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], answer: AnswerSpec) -> Any:
+def polars_frame(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], answer: AnswerSpec, *, listed: bool = False) -> Any:
     """The rows as a polars.DataFrame. `names` are our fields under the names that they have in the rows.
 
     Our columns are typed by what they are, `answer` by its schema where that says it; an answer of which neither the schema
-    nor a value tells the type is text. The input's columns are typed by their values. Raises SpecError without polars.
+    nor a value tells the type is text; `listed`: each is a list of such. The input's columns are typed by their values. Raises
+    SpecError without polars.
     """
     try:
         import polars as pl  # noqa: PLC0415  an optional dependency
@@ -34,6 +36,8 @@ def polars_frame(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str], an
     }
     column = names["answer"]
     wanted = _answer_type(pl, answer)
+    if listed and wanted is not None:
+        wanted = pl.List(wanted)
     if not rows:
         return pl.DataFrame(schema={column: wanted or pl.String, **types})
     frame = _typed(pl, rows, types | {column: wanted}, column) if wanted is not None else None

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from headrace.answers.judge import AnswerJudge
-from headrace.answers.score import ScoreJudge
-from headrace.canon import UnitHasher
-from headrace.errors import InputBrokenError, InputError, RecordError
+from headrace.errors import InputError, RecordError
 from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.notes import to_bits
-from headrace.ledger.reader import LedgerReader, StoredUnit
-from headrace.prompts.render import PromptRenderer
+from headrace.ledger.reader import LedgerReader
+from headrace.runs.making import Making
+from headrace.runs.pieces import Dividing
+from headrace.runs.recall import Recall
 from headrace.runs.reuse import Reuse
 from headrace.sources.open import OpenedSource
-from headrace.sources.records import RecordPlaces, parse
-from headrace.values import Failure, Intaken, Item, Kind, Note, Piece, Record, Reply, Unit
+from headrace.sources.records import RecordPlaces
+from headrace.values import Intaken, Item, Kind, Note, Outcome, Piece, Record, Slice, Unit
 
 ALL_ALIKE = 1000  # so many rejects for one reason, and nothing else, are the user's mistake and not the records'
 _CUT = to_bits([Note.INPUT_CUT])
@@ -35,28 +34,6 @@ class Reading(Struct, frozen=True):
     records_length: int = 0
     names: list[str] = []
     done: bool = False
-
-
-class Slicer(Protocol):
-    def __call__(self, item_seq: int, fields: dict[str, Any]) -> Piece: ...
-
-
-def whole(item_seq: int, fields: dict[str, Any]) -> Piece:
-    """The slicer of a job that slices nothing."""
-    return Piece(item_seq, 0, fields)
-
-
-class Making(Struct, frozen=True):
-    """The rules by which records become units."""
-
-    renderer: PromptRenderer
-    hasher: UnitHasher
-    judge: AnswerJudge | ScoreJudge
-    slicer: Slicer = whole
-    where: Callable[[dict[str, Any]], bool] | None = None
-    id_field: str | None = None
-    limit: int | None = None
-    dedupe: bool = True
 
 
 class Copies(Protocol):
@@ -101,7 +78,7 @@ class InputIntake:
         self._stores = stores
         self._source = stores.source
         self._records = stores.records
-        self._places = stores.places
+        self._recall = None if stores.places is None or stores.reader is None else Recall(making, stores.places, stores.reader)
         self._reader = stores.reader
         self._index = stores.index
         self._reading = reading
@@ -130,14 +107,14 @@ class InputIntake:
             done = True
         self._refuse_if_all_alike(made, done=done)
         units = self._number(made)
-        outcomes = self._reuse.outcomes(units, self._making.judge) if self._reuse is not None else []
+        outcomes = self._reused(units) if self._reuse is not None else []
         self._reading = Reading(
             position=chunk.position, items=made.next_item, excluded=made.excluded,
             records_length=self._records.length, names=self._source.names, done=done,
         )  # fmt: skip
         return Intaken(
             items=made.items, pieces=made.pieces, units=units, first_unit=self._next_unit - len(units),
-            meta=self._facts(), done=done, outcomes=outcomes, rejected=made.rejected,
+            meta=self._facts(), done=done, outcomes=outcomes, rejected=made.rejected, slices=made.slices,
         )  # fmt: skip
 
     def _place(self, records: Sequence[Record]) -> list[tuple[int, int, int]]:
@@ -161,17 +138,27 @@ class InputIntake:
                 made.excluded += 1
                 return
             piece = making.slicer(made.next_item, fields)
-            payload = making.renderer.render(piece)
+            if making.dividing is not None:
+                self._divide(making.dividing, piece, made)
+            else:
+                payload = making.renderer.render(piece)
+                salt = b"" if making.dedupe else made.next_item.to_bytes(8, "big")
+                made.hashes.append(making.hasher(payload, salt))
+                made.payloads.append(payload)
+                made.owners.append((made.next_item, 0, False))
         except RecordError as error:
             made.reject(record, place, name, str(error), readable=True)
             return
-        seq = made.next_item
-        salt = b"" if making.dedupe else seq.to_bytes(8, "big")
-        made.hashes.append(making.hasher(payload, salt))
-        made.payloads.append(payload)
-        made.owners.append(seq)
-        made.items.append(Item(seq, *place, record.number, name, notes=_CUT if piece.cut else 0))
+        made.items.append(Item(made.next_item, *place, record.number, name, notes=_CUT if piece.cut else 0))
         made.next_item += 1
+
+    def _divide(self, dividing: Dividing, whole: Piece, made: _Made) -> None:
+        """Add an item's pieces; all of them, or none where one cannot be asked."""
+        asked = dividing.asked(whole, dedupe=self._making.dedupe)
+        made.hashes += asked.hashes
+        made.payloads += asked.payloads
+        made.owners += [(piece.item, piece.n, dividing.is_plain(piece)) for piece in asked.pieces]
+        made.slices += asked.slices
 
     def _number(self, made: _Made) -> list[Unit]:
         """Number the new units and point every piece to its unit."""
@@ -180,13 +167,21 @@ class InputIntake:
             seen = self._index.add(made.hashes, self._next_unit).tolist() if made.hashes else []
         else:
             seen = [-1] * len(made.hashes)
-        for earlier, owner, value, payload in zip(seen, made.owners, made.hashes, made.payloads, strict=True):
+        for earlier, (item, n, plain), value, payload in zip(seen, made.owners, made.hashes, made.payloads, strict=True):
             if earlier < 0:
                 earlier = self._next_unit
-                units.append(Unit(seq=earlier, hash=value, item=owner, payload=payload))
+                units.append(Unit(seq=earlier, hash=value, item=item, n=n, payload=payload, plain=plain))
                 self._next_unit += 1
-            made.pieces.append((owner, 0, earlier))
+            made.pieces.append((item, n, earlier))
         return units
+
+    def _reused(self, units: Sequence[Unit]) -> list[Outcome]:
+        assert self._reuse is not None
+        making = self._making
+        if making.plain_judge is None:
+            return self._reuse.outcomes(units, making.judge)
+        outcomes = self._reuse.outcomes([unit for unit in units if unit.plain], making.plain_judge)
+        return outcomes + self._reuse.outcomes([unit for unit in units if not unit.plain], making.judge)
 
     def _facts(self) -> dict[str, Any]:
         assert self._source is not None
@@ -230,42 +225,13 @@ class InputIntake:
 
     def recall(self, after: int, limit: int) -> list[Unit]:
         assert self._reader is not None
-        return self._rendered(self._reader.pending(after, limit))
+        assert self._recall is not None
+        return self._recall(self._reader.pending(after, limit))
 
     def recall_these(self, seqs: list[int]) -> list[Unit]:
         assert self._reader is not None
-        return self._rendered(self._reader.pending_these(seqs))
-
-    def _rendered(self, stored: Sequence[StoredUnit]) -> list[Unit]:
-        assert self._places is not None
-        raws = self._places.fetch([unit.place for unit in stored])
-        return [self._render_again(unit, raw) for unit, raw in zip(stored, raws, strict=True)]
-
-    def _render_again(self, stored: StoredUnit, raw: bytes) -> Unit:
-        making, unit = self._making, stored.unit
-        try:
-            payload = making.renderer.render(making.slicer(unit.item, parse(raw)))
-        except RecordError as error:
-            raise InputBrokenError(f"record {unit.item + 1} is not what it was when it was read: {error}.") from error
-        salt = b"" if making.dedupe else unit.item.to_bytes(8, "big")
-        if making.hasher(payload, salt) != unit.hash:
-            raise InputBrokenError(f"record {unit.item + 1} is not what it was when it was read; the input file was changed.")
-        corrected = None
-        if unit.ask and stored.attempt is not None:
-            corrected = self._correction(payload, stored.attempt)
-        return Unit(
-            seq=unit.seq, hash=unit.hash, item=unit.item, n=unit.n, kind=unit.kind, config=unit.config, payload=payload,
-            ask=unit.ask, spent=unit.spent, age_s=unit.age_s, corrected=corrected,
-        )  # fmt: skip
-
-    def _correction(self, payload: bytes, attempt: int) -> bytes | None:
-        """The payload of a re-ask that an earlier process had begun."""
-        assert self._reader is not None
-        last = self._reader.last_reply(attempt)
-        if last is None or last.kind is None:
-            return None
-        reply = Reply(content=last.content, finish=last.finish, reasoning=last.reasoning, refusal=last.refusal)
-        return self._making.judge.reask(payload, reply, Failure(Kind(last.kind), last.message or "not acceptable"))
+        assert self._recall is not None
+        return self._recall(self._reader.pending_these(seqs))
 
     def close(self) -> None:
         self._stores.close()
@@ -284,7 +250,8 @@ class _Made:
         self.pieces: list[tuple[int, int, int]] = []
         self.hashes: list[bytes] = []
         self.payloads: list[bytes] = []
-        self.owners: list[int] = []
+        self.owners: list[tuple[int, int, bool]] = []  # item, n, whether its answer is joined with others
+        self.slices: list[Slice] = []
         self.reasons: list[str] = []
 
     def reject(self, record: Record, place: tuple[int, int, int], name: Any, reason: str, *, readable: bool) -> None:

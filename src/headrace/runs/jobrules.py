@@ -13,6 +13,7 @@ from headrace import spec as words
 from headrace.errors import NotYetError, SpecError
 from headrace.policy.price import MILLION, self_hosted
 from headrace.runs.jobfaults import shown
+from headrace.runs.slicerules import check_slices
 from headrace.spec import ConcurrencySpec, EndpointSpec, JobSpec, PricesSpec
 
 OUTPUT_SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -42,6 +43,7 @@ def check_rules(spec: JobSpec, base: Path) -> None:
     _check_input(spec)
     _check_prompt(spec)
     _check_answer(spec)
+    check_slices(spec)
     _check_endpoints(spec)
     _check_prices(spec.prices)
     _check_output(spec, base)
@@ -58,10 +60,6 @@ def _refuse_unserved(spec: JobSpec) -> None:
         values, default = _values_and_default(spec, key)
         if any(value != default for value in values):
             raise _not_yet(key)
-    if spec.slice.truncate is not None and words.amount(spec.slice.truncate)[0] == "tokens":
-        raise NotYetError(
-            "`slice.truncate` in tokens is not served by this release; give chars", key="slice.truncate", allowed="2000 chars"
-        )
     if spec.model.route in {"responses", "embeddings"}:
         raise NotYetError(
             f'`model.route` = "{spec.model.route}" is not served by this release', key="model.route", allowed="chat, completions"

@@ -12,10 +12,10 @@ from headrace.errors import HeadraceError, RecordError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.scale import Scale, fit
 from headrace.runs.expectation import usually_added
-from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Candidate, with_content
-from headrace.runs.making import making_of
+from headrace.runs.making import Making, making_of
+from headrace.runs.pieces import salt_of
 from headrace.runs.prompttexts import PromptTexts, prompt_texts
 from headrace.runs.registry import RunFolder
 from headrace.sources.records import RecordPlaces, parse
@@ -142,11 +142,15 @@ class _Read:
 def _rendered(making: Making, row: Sequence[Any], raw: bytes) -> bytes | None:
     """The request as it was sent; None where the record is another by now."""
     try:
-        payload = making.renderer.render(making.slicer(row[1], parse(raw)))
+        whole = making.slicer(row[1], parse(raw))
+        if making.dividing is not None:
+            asked = making.dividing.asked(whole, dedupe=making.dedupe)
+            at = row[2]
+            return asked.payloads[at] if at < len(asked.hashes) and asked.hashes[at] == row[0] else None
+        payload = making.renderer.render(whole)
     except RecordError:
         return None
-    salt = b"" if making.dedupe else row[1].to_bytes(8, "big")
-    return payload if making.hasher(payload, salt) == row[0] else None
+    return payload if making.hasher(payload, salt_of(row[1], 0, dedupe=making.dedupe)) == row[0] else None
 
 
 def _without_pictures(texts: list[PromptTexts], counted: list[int]) -> tuple[list[PromptTexts], list[int]]:

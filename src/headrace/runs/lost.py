@@ -8,8 +8,9 @@ from pathlib import Path
 from headrace.errors import InputBrokenError, RecordError
 from headrace.ledger.reader import LedgerReader, StoredUnit
 from headrace.policy.budget import Bound, Most
-from headrace.runs.intake import Making
-from headrace.sources.records import RecordPlaces, parse
+from headrace.runs.making import Making
+from headrace.runs.recall import Recall
+from headrace.sources.records import RecordPlaces
 
 _SWOLLEN = 6  # bytes that JSON makes of one at most (\u0000), where a record cannot be rendered any more
 _INSTRUCTION = 2_000  # bytes that a re-ask adds to the reply that it answers, generously
@@ -25,8 +26,9 @@ def lost_bounds(
     reader = LedgerReader(ledger)
     places = RecordPlaces(records, files)
     bound = Bound(most)
+    recall = Recall(making, places, reader)
     try:
-        sizes = {stored.unit.seq: _size(stored, making, places, reader) for stored in reader.leased()}
+        sizes = {stored.unit.seq: _size(stored, recall, making, reader) for stored in reader.leased()}
     finally:
         places.close()
         reader.close()
@@ -34,11 +36,11 @@ def lost_bounds(
     return lambda seq: bound.of(sizes.get(seq, without_record))
 
 
-def _size(stored: StoredUnit, making: Making, places: RecordPlaces, reader: LedgerReader) -> int:
+def _size(stored: StoredUnit, recall: Recall, making: Making, reader: LedgerReader) -> int:
     """The bytes of the payload that was sent, or more."""
     unit, place = stored.unit, stored.place
     try:
-        size = len(making.renderer.render(making.slicer(unit.item, parse(places.fetch([place])[0]))))
+        size = len(recall.payload(stored))
     except (RecordError, InputBrokenError):
         size = making.renderer.shared_bytes + _SWOLLEN * place[2]
     if unit.ask and stored.attempt is not None:

@@ -29,12 +29,13 @@ from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
 from headrace.runs.calibration import CalibrationIntake, reopen
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
-from headrace.runs.intake import InputIntake, Making, Reading
+from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.lost import lost_bounds
-from headrace.runs.making import making_of
+from headrace.runs.making import Making, making_of
 from headrace.runs.pacing import knobs_of
+from headrace.runs.reducing import AnswerReducer
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
@@ -167,9 +168,15 @@ class Run:
                 return so_far  # what is taken over while the input is read would be judged without calibration, for good
             _, next_unit = ledger.next_numbers()
             stores = open_stores(self.folder, source, reading, ledger.get_meta("fingerprint", []), dedupe=spec.input.dedupe)
+            reducer = self._reducer(stores, config, options.reuse, answerers)
             try:
                 intake = InputIntake(self.making, stores, reading=reading, next_unit=next_unit, reuse=reuse)
                 start = Start(recorded=next_unit, open_units=ledger.unsettled(), read_done=reading.done, ending=so_far)
+                if reducer is not None:
+                    assert stores.reader is not None
+                    ledger.reduce_with(reducer)
+                    pending = stores.reader.pending_made()
+                    start = replace(start, may_make=True, made=stores.reader.count_made(), pending_made=pending)
                 ending = await self._drive(means, intake, self.making.judge, start, self.observers)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
@@ -178,8 +185,19 @@ class Run:
                 return ending
             finally:
                 stores.close()
+                if reducer is not None:
+                    reducer.close()
         finally:
             await answerers.close()
+
+    def _reducer(self, stores: Stores, config: int, reuse: str | None, answerers: Answerers) -> AnswerReducer | None:
+        """Who joins the answers of divided records by further requests, where the job says so."""
+        dividing = self.making.dividing
+        if dividing is None or dividing.reducing is None:
+            return None
+        assert stores.places is not None
+        own = open_reuse(reuse, self.job, self.folder, config, answerers.by_identity)  # the ledger's thread has its own
+        return AnswerReducer(self.making, stores.places.again(), config, own)
 
     def _record_config(self, ledger: SqliteLedger, found: dict[str, Any] | None) -> int:
         """The number of the job's configuration. None: what was found last still stands, as nobody was asked."""
@@ -233,7 +251,7 @@ class Run:
         asked = [one._replace(is_proven=one.number in proven) for one in means.asked]
         parts = Parts(
             endpoints=asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
-            offload_ledger=writing, offload_intake=reading, observers=observers,
+            offload_ledger=writing, offload_intake=reading, observers=observers, plain_judge=self.making.plain_judge,
         )  # fmt: skip
         engine = LiveEngine(
             self._what_is_left(means.knobs),

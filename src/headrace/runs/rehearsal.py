@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -14,8 +15,9 @@ from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.reader import LedgerReader
 from headrace.policy import tokens
 from headrace.policy.tokens import Span
-from headrace.runs.intake import InputIntake, Making, Reading, Stores, shape_of
+from headrace.runs.intake import InputIntake, Reading, Stores, shape_of
 from headrace.runs.lifecycle import Choice, Way
+from headrace.runs.making import Making
 from headrace.runs.prompttexts import PromptTexts, prompt_texts
 from headrace.runs.reuse import Reuse
 from headrace.runs.savings import Beginnings
@@ -151,6 +153,7 @@ class Rehearsal:
         self.items = self.pieces = self.units = self.rejected = self.excluded = 0
         self.requests = self.settled = self.reused = self.messages = self.others = self.bytes = 0
         self.rejects = Rejects()
+        self.divided: Counter[int] = Counter()  # how many items have so many pieces
         self.beginnings = Beginnings(making.renderer.shared_bytes)
         self._rest = rest
         self._profile = tokens.profile(b"")
@@ -176,6 +179,8 @@ class Rehearsal:
                 self.items += len(taken.items)
                 self.pieces += len(taken.pieces)
                 self.units += len(taken.units)
+                if self.making.dividing is not None:
+                    self.divided.update(Counter(item for item, _, _ in taken.pieces).values())
                 self.rejected += taken.rejected
                 self.excluded = taken.meta["reading"]["excluded"]
                 if taken.rejected:

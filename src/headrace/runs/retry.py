@@ -9,21 +9,21 @@ from headrace.clock import WallClock
 from headrace.errors import RecordError, SpecError
 from headrace.ledger.lock import RunLock
 from headrace.ledger.notes import to_bits
-from headrace.ledger.reader import LedgerReader, as_text
-from headrace.ledger.writer import SqliteLedger
+from headrace.ledger.reader import LedgerReader, StoredUnit, as_text
+from headrace.ledger.writer import Revived, SqliteLedger
 from headrace.protocols import Observer
 from headrace.runs import archive
 from headrace.runs.costs import RECORDED, newest_operating, operating_of, refuse_unpriced
-from headrace.runs.intake import Making
 from headrace.runs.job import Job
 from headrace.runs.jobfile import job_from_dict, without_class
 from headrace.runs.lifecycle import resumed
-from headrace.runs.making import making_of
+from headrace.runs.making import Making, making_of
 from headrace.runs.pipeline import Run, RunOptions, RunResult
+from headrace.runs.recall import Recall
 from headrace.runs.registry import RunFolder
 from headrace.sources.open import OpenedSource, open_source
 from headrace.sources.records import RecordPlaces, parse
-from headrace.values import Kind, Note, Unit
+from headrace.values import Kind, Note, Unit, UnitKind
 
 
 async def retry(
@@ -42,6 +42,7 @@ async def retry(
             read_whole = bool(reader.meta("reading", {}).get("done", False))
             if not content_changed:
                 job = resumed(job, folder)
+            _refuse_other_pieces(reader.configs()[0].content, job)
             making = making_of(job.spec)
             refuse_unpriced(job)
             open_otherwise = reader.one("unsettled")[0] and resumed(job, folder) is not job
@@ -93,11 +94,13 @@ def _requeue(run: Run, reader: LedgerReader, kinds: frozenset[Kind] | None, *, c
     places = RecordPlaces(run.folder.records, [run.job.base / file["path"] for file in fingerprint])
     ledger = SqliteLedger(run.folder.ledger)
     try:
-        units = [
-            (seq, _hash(run.making, item, places.fetch([place])[0]))
-            for seq, error, item, *place in reader.stream("retryable")
+        stored = [
+            StoredUnit(Unit(seq=seq, hash=b"", item=item, n=n, kind=UnitKind(kind)), (file, offset, length), None)
+            for seq, error, item, file, offset, length, kind, n in reader.stream("retryable")
             if _chosen(error, kinds)
         ]
+        recall = Recall(run.making, places, reader)
+        units = [(unit.unit.seq, recall.hash(unit)) for unit in stored]
         items = _revived(run.making, ledger, reader, places, kinds) if content_changed else []
         operating = operating_of(run.job.spec, None, newest_operating(run.folder.ledger))
         config = ledger.add_config(WallClock().now(), run.job.spec.content(), operating)
@@ -114,19 +117,10 @@ def _chosen(error: Any, kinds: frozenset[Kind] | None) -> bool:
     return kinds is None or (as_text(error) or "").partition(": ")[0] in kinds
 
 
-def _hash(making: Making, item: int, raw: bytes) -> bytes | None:
-    """The unit's hash under the new rules; None where they make no request of the record: it stays as it is."""
-    try:
-        payload = making.renderer.render(making.slicer(item, parse(raw)))
-    except RecordError:
-        return None
-    return making.hasher(payload, b"" if making.dedupe else item.to_bytes(8, "big"))
-
-
 def _revived(
     making: Making, ledger: SqliteLedger, reader: LedgerReader, places: RecordPlaces, kinds: frozenset[Kind] | None
-) -> list[tuple[Unit, int]]:
-    """Rejected items of which the new rules make requests, each a unit of its own."""
+) -> list[Revived]:
+    """Rejected items of which the new rules make requests, each of its pieces a unit of its own."""
     revived = []
     _, number = ledger.next_numbers()
     for seq, error, *place in reader.stream("retryable_items"):
@@ -134,11 +128,30 @@ def _revived(
             continue
         raw = places.fetch([(place[0], place[1], place[2])])[0]
         try:
-            piece = making.slicer(seq, parse(raw))
-            payload = making.renderer.render(piece)
+            whole = making.slicer(seq, parse(raw))
+            hashes, slices = making.asked(whole)
         except RecordError:
             continue
-        value = making.hasher(payload, b"" if making.dedupe else seq.to_bytes(8, "big"))
-        revived.append((Unit(seq=number, hash=value, item=seq), to_bits([Note.INPUT_CUT]) if piece.cut else 0))
-        number += 1
+        units = [Unit(seq=number + n, hash=value, item=seq, n=n) for n, value in enumerate(hashes)]
+        revived.append(Revived(seq, to_bits([Note.INPUT_CUT]) if whole.cut else 0, units, slices))
+        number += len(units)
     return revived
+
+
+def _refuse_other_pieces(content: dict[str, Any], job: Job) -> None:
+    """What is done was cut in one way: its pieces and others do not make a whole. Raises SpecError."""
+    before, after = _cut(content["slice"]), _cut(job.spec.content()["slice"])
+    if before != after and (before["split"] is not None or after["split"] is not None):
+        raise SpecError(
+            "`slice` cannot be changed by retry where records are divided: the pieces that are done were cut by it. Start "
+            "another run with --reuse last, which takes over equal pieces; max_input and a reducing prompt may change here.",
+            key="slice",
+        )
+
+
+def _cut(part: dict[str, Any]) -> dict[str, Any]:
+    """What of `[slice]` decides where texts are cut."""
+    split = part.get("split")
+    if split is not None:
+        split = {**split, "join": split["join"] if isinstance(split["join"], str) else "reduce"}
+    return {"truncate": part.get("truncate"), "split": split}

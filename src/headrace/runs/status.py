@@ -17,6 +17,7 @@ from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
 from headrace.runs.capacities import ceilings_of
+from headrace.runs.divided import join_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of
@@ -80,10 +81,12 @@ class _Units(NamedTuple):
     tried: int  # those with an attempt
     asked: int  # of the job itself
     answered: int
+    read: int  # of these those that no further request has made
 
 
 def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *, running: bool) -> dict[str, Any]:
     units = _Units(*reader.one("unit_figures"))
+    (pieces,) = reader.one("count_pieces")
     items = _items(reader, units)
     tariffs = tariffs_of(reader)
     attempts = read_attempts(reader, tariffs)
@@ -102,7 +105,8 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "exit_code": ending.get("exit_code"),
         "input_complete": bool(reader.meta("reading", {}).get("done", False)),
         "items": items,
-        "units": {"total": units.asked, "done": units.answered, "duplicates_saved": reader.one("count_pieces")[0] - units.asked},
+        "units": {"total": units.asked, "done": units.answered, "duplicates_saved": pieces - units.read},
+        "slices": _slices(reader, pieces, items["total"] - items["rejected"]),
         "requests": requests,
         "tokens": tokens,
         "cost": _cost(attempts, tokens, is_priced=bool(tariffs.prices)),
@@ -136,12 +140,22 @@ def _state(ending: dict[str, Any], *, running: bool) -> str:
 
 def _items(reader: LedgerReader, units: _Units) -> dict[str, int]:
     total, rejected = reader.one("count_items")
-    if units.done == units.total:  # then no unit has to be looked at for its item
+    if join_of(reader) is not None:
+        counts = dict(zip(_STATUS.values(), reader.one("divided_states"), strict=True))
+    elif units.done == units.total:  # then no unit has to be looked at for its item
         counts = {"done": reader.one("count_first_pieces")[0], "failed": 0, "quarantined": 0}
     else:
         counts = dict(zip(_STATUS.values(), reader.one("count_item_states"), strict=True))
     pending = total - rejected - sum(counts.values())
     return {"total": total, **counts, "rejected": rejected, "pending": pending}
+
+
+def _slices(reader: LedgerReader, pieces: int, items: int) -> dict[str, int]:
+    """Items of which something was cut off, pieces, divided items, and requests that join answers."""
+    slices = [stored.content.get("slice", {}) for stored in reader.configs()]
+    cut = reader.one("count_cut")[0] if any(part.get("truncate") is not None for part in slices) else 0
+    divided, joins = reader.one("count_divided") if pieces > items else (0, 0)
+    return {"cut": cut, "pieces": pieces, "divided": divided, "joins": joins}
 
 
 def _configurations(reader: LedgerReader, units: _Units) -> list[dict[str, int]]:
@@ -284,7 +298,7 @@ def failures(path: Path) -> dict[str, Any]:
         reader.snapshot()
         groups = [
             _group(reader, _STATUS[State(state)], as_text(error) or "", count, (low, high))
-            for state, error, count, low, high in reader.all("failed_units")
+            for state, error, count, low, high in reader.all("failed_units" if join_of(reader) is None else "failed_pieces")
         ]
         groups += [
             _group(reader, Status.REJECTED.value, as_text(error) or "", count, (low, high))

@@ -35,7 +35,7 @@ def open_stores(
             source.restore(known, reading.names)
             source.seek(reading.position)
         if dedupe:
-            for blob in reader.hashes():
+            for blob in reader.hashes("read_hashes"):
                 index.load(blob)
     return Stores(source if not reading.done else None, records, RecordPlaces(folder.records, files), reader, index)
 

@@ -22,7 +22,10 @@ class ColumnType(Enum):
     STRINGS = "list of strings"
 
 
-_OURS = {"answer_notes": ColumnType.STRINGS, "answer_confidence": ColumnType.DOUBLE}
+_OURS = {
+    "answer_notes": ColumnType.STRINGS, "answer_confidence": ColumnType.DOUBLE, "answer_share": ColumnType.DOUBLE,
+    "answer_tied": ColumnType.STRINGS,
+}  # fmt: skip
 
 
 def infer(rows: Iterable[Row]) -> dict[str, ColumnType]:

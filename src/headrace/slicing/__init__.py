@@ -1,7 +1,8 @@
-"""Slicing: from an item to the piece of it that is asked."""
+"""Slicing: from an item to the pieces of it that are asked, and from their answers back to the item's."""
 
 from __future__ import annotations
 
+from headrace.slicing.divide import Divider
 from headrace.slicing.truncate import Truncator
 
-__all__ = ["Truncator"]
+__all__ = ["Divider", "Truncator"]

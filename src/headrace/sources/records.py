@@ -128,6 +128,10 @@ class RecordPlaces:
         self._paths = (records, *files)
         self._open: OrderedDict[int, int] = OrderedDict()
 
+    def again(self) -> RecordPlaces:
+        """The same places, with files of its own."""
+        return RecordPlaces(self._paths[0], self._paths[1:])
+
     def fetch(self, places: Iterable[tuple[int, int, int]]) -> list[bytes]:
         """The bytes at each (file, offset, length). Raises InputBrokenError where a file is gone or shorter than that.
 

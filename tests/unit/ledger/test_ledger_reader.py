@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headrace.errors import LedgerError
 from headrace.ledger.reader import LedgerReader
-from headrace.ledger.writer import SqliteLedger
+from headrace.ledger.writer import Revived, SqliteLedger
 from headrace.protocols import Batch
 from headrace.testing.contracts.ledger import (
     attempt,
@@ -295,7 +295,7 @@ def test_attempts_are_read_part_by_part_and_each_once(ledger: SqliteLedger, read
 def test_what_is_requeued_is_pending_under_its_new_hash_and_configuration(ledger: SqliteLedger, reader: LedgerReader) -> None:
     ledger.commit(mixed())
     new = Unit(seq=5, hash=b"n" * 16, item=3)
-    ledger.requeue(2, [(1, b"a" * 16)], [(new, 1)])
+    ledger.requeue(2, [(1, b"a" * 16)], [Revived(3, 1, [new], [])])
     ledger.commit(batch(leases=[5], outcomes=[done(5)]))
     rows = list(reader.rows())
     assert [(rows[n].state, rows[n].hash, rows[n].item_error) for n in (1, 3)] == [(0, b"a" * 16, None), (2, b"n" * 16, None)]
@@ -312,6 +312,6 @@ def test_a_crash_while_requeuing_changes_nothing(ledger: SqliteLedger, path: Pat
 
     other = SqliteLedger(path, hook)
     with pytest.raises(KeyboardInterrupt):
-        other.requeue(2, [(1, b"a" * 16)], [(Unit(seq=5, hash=b"n" * 16, item=3), 1)])
+        other.requeue(2, [(1, b"a" * 16)], [Revived(3, 1, [Unit(seq=5, hash=b"n" * 16, item=3)], [])])
     other.close()
     assert list(reader.rows()) == before

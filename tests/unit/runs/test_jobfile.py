@@ -241,9 +241,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
 @pytest.mark.parametrize(
     ("sections", "key"),
     [
-        ({"slice": {"split": {"size": "100 tokens"}}}, "slice.split"),
-        ({"slice": {"truncate": "800 tokens"}}, "slice.truncate"),
-        ({"slice": {"max_input": "800 tokens"}}, "slice.max_input"),
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),
         ({"quality": {"sample": 1}}, "quality"),
