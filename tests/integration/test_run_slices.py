@@ -244,3 +244,12 @@ def test_failures_and_tables_know_items_alone(mill):
     assert exported.code == 0
     (row,) = mill.rows(mill.folder / "again.jsonl")
     assert (row["id"], row["answer"], len(row["answer_pieces"])) == ("r1", ["short"], 1)
+
+
+def test_status_says_in_words_what_was_divided_and_cut(mill):
+    put(mill, WORDS, "short", slice={"truncate": "600 chars", "split": {"size": "200 chars", "join": {"prompt": NOTES}}})
+    document = mill.rehearse(answer="echo:40").result.status
+    said = mill.command("status").out
+    pieces, joins = document["slices"]["pieces"], document["slices"]["joins"]
+    assert f"pieces     {pieces}, of 1 divided item and all others; {joins} request" in said
+    assert "cut        1 of the records, to slice.truncate" in said
