@@ -109,7 +109,8 @@ def _keys(schema: dict[str, Any], name: str, section: dict[str, Any], within: st
 def _key(schema: dict[str, Any], key: str, part: dict[str, Any], needed: bool, within: str = "") -> str:
     default = "needed" if needed else f"`{_literal(part['default'])}`" if part.get("default") not in (None, {}) else ""
     later = "*later*: " if key in NOT_YET else ""
-    return f"| `{within}{key.rpartition('.')[2]}` | {_cell(_type(schema, part))} | {default} | {later}{_cell(part.get('description'))} |"
+    name = within + key.rpartition(".")[2]
+    return f"| `{name}` | {_cell(_type(schema, part))} | {default} | {later}{_cell(part.get('description'))} |"
 
 
 def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:

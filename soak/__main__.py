@@ -43,9 +43,9 @@ def main() -> int:
     if options.fault is not None:
         install(next(fault for fault in ENGINE if fault.name == options.fault))
     if options.replay is not None:
-        from soak.lives import live  # noqa: PLC0415 - after the fault is in
+        from soak.chunks import whole_life  # noqa: PLC0415 - after the fault is in
 
-        live(options.replay)
+        whole_life(options.replay)
         print(f"seed {options.replay}: every promise held")
         return 0
     if options.fault is not None:
@@ -85,11 +85,11 @@ def flooded(gigabytes: float) -> int:
 
 def first_failure(first: int, count: int) -> int:
     """Live until a promise is broken; 1 if one was."""
-    from soak.lives import live  # noqa: PLC0415 - after the fault is in
+    from soak.chunks import whole_life  # noqa: PLC0415 - after the fault is in
 
     for seed in range(first, first + count):
         try:
-            live(seed)
+            whole_life(seed)
         except Exception as error:  # noqa: BLE001 - whatever it is, the fault was noticed
             print(f"noticed at seed {seed} ({seed - first + 1} lives): {type(error).__name__}: {str(error)[:150]}")
             return 1

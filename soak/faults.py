@@ -138,4 +138,16 @@ ENGINE = (
         "self._ending = Ending(reason, message, exit_code)",
         "self._ending = Ending(reason, message, 0)",
     ),
+    Mutation(
+        "what a crash leaves of joins waits for ever",
+        "headrace.engine.made",
+        "        self._numbers = deque(pending)\n",
+        "        self._numbers: deque[int] = deque()\n",
+    ),
+    Mutation(
+        "answers are joined while one of them is still to come",
+        "headrace.testing.memory_ledger",
+        "if any(self.states[seq] is not State.DONE for seq in below):",
+        "if any(self.states[seq] is not State.DONE for seq in below[1:]):",
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.errors import SpecError
 from headrace.runs.pipeline import RunOptions
 from headrace.testing.sim import Rule
 
@@ -244,3 +245,49 @@ def test_failures_and_tables_know_items_alone(mill):
     assert exported.code == 0
     (row,) = mill.rows(mill.folder / "again.jsonl")
     assert (row["id"], row["answer"], len(row["answer_pieces"])) == ("r1", ["short"], 1)
+
+
+def test_status_says_in_words_what_was_divided_and_cut(mill):
+    put(mill, WORDS, "short", slice={"truncate": "600 chars", "split": {"size": "200 chars", "join": {"prompt": NOTES}}})
+    document = mill.rehearse(answer="echo:40").result.status
+    said = mill.command("status").out
+    pieces, joins = document["slices"]["pieces"], document["slices"]["joins"]
+    assert f"pieces     {pieces}, of 1 divided item and all others; {joins} request" in said
+    assert "cut        1 of the records, to slice.truncate" in said
+
+
+def test_labels_by_log_probability_are_voted_on_with_a_confidence(mill):
+    put(mill, LONG, join="vote", size="2000 chars", answer={"labels": ["yes", "no"], "method": "score"})
+    done = mill.rehearse(answer="label", labels=("yes", "no"))
+    assert done.items == {"done": 1}
+    (row,) = mill.rows()
+    assert row["answer"] in {"yes", "no"}
+    assert 0 < row["answer_confidence"] < 1
+    assert 0.5 <= row["answer_share"] <= 1
+
+
+def test_what_changed_is_told_in_records_not_in_pieces(mill):
+    put(mill, LONG, WORDS, endpoint={"concurrency": 2})
+    out = {"error": {"message": "no credit", "code": "insufficient_quota"}}
+    assert mill.rehearse(Rule(after=5, status=429, body=out)).result.exit_code == 4
+    put(mill, LONG, WORDS + " One sentence more.", "a third", endpoint={"concurrency": 2})
+    with pytest.raises(SpecError, match=r"1 .*added.*1 .*changed|1 .*changed.*1 .*added"):
+        mill.rehearse()
+
+
+def test_a_record_that_the_joining_prompt_cannot_use_is_rejected_before_its_pieces_are_paid_for(mill):
+    put(mill, LONG, "short", join={"prompt": NOTES + " {{ title }}"})
+    done = mill.rehearse()
+    assert done.items == {"done": 1, "rejected": 1}
+    assert done.seen["requests"] == 1
+    assert "title" in mill.rows()[0]["answer_error"]
+
+
+def test_a_joining_prompt_prints_fields_that_were_not_divided(mill):
+    mill.put_rows([{"title": "Mills", "text": WORDS}])
+    mill.put_job(
+        URL, slice={"split": {"size": "400 chars", "join": {"prompt": "{{ title }}, level {{ level }}: {{ answers | length }}"}}}
+    )
+    mill.rehearse(answer="echo:100")
+    (answer,) = mill.answers()
+    assert answer.startswith("Mills, level ")

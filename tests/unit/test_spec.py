@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headrace import spec
-from headrace.spec import JobSpec
+from headrace.spec import JobSpec, ReduceSpec, SplitSpec
 
 JOB: dict[str, Any] = {
     "input": {"path": "packages.jsonl"},
@@ -381,3 +381,20 @@ def test_OBS_01_neither_repr_nor_a_refusal_shows_a_secret() -> None:  # noqa: N8
         with pytest.raises(ValidationError) as caught:
             job(endpoint=endpoint)
         assert secret not in str(caught.value)
+
+
+def test_an_overlap_is_an_amount_or_none_at_all() -> None:
+    assert SplitSpec(size="100 chars", overlap="0 chars").overlap == "0 chars"
+    assert SplitSpec(size="100 tokens", overlap="10 tokens").join == "concat"
+    for wrong in ("ten chars", 10, "10", "10 words"):
+        with pytest.raises(ValidationError):
+            SplitSpec.model_validate({"size": "100 chars", "overlap": wrong})
+
+
+def test_a_join_is_a_word_or_a_prompt() -> None:
+    assert SplitSpec.model_validate({"size": "100 chars", "join": {"prompt": "{{ answers }}"}}).join == ReduceSpec(
+        prompt="{{ answers }}"
+    )
+    for wrong in ("most", {"prompts": "x"}, None):
+        with pytest.raises(ValidationError):
+            SplitSpec.model_validate({"size": "100 chars", "join": wrong})

@@ -16,6 +16,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
     """The whole of a status document, compact."""
     items, requests, tokens, cost = status["items"], status["requests"], status["tokens"], status["cost"]
     rate, latency, concurrency = status["rate"], status["latency_s"], status["concurrency"]
+    slices = status.get("slices") or {}
     code = f", exit code {status['exit_code']}" if status["exit_code"] is not None else ""
     reason = f" ({status['reason']})" if status["reason"] else ""
     message = [("", str(status["message"]))] if status.get("message") else []
@@ -24,6 +25,8 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ("state", f"{status['state']}{reason}{code}"),
         *message,
         ("items", item_counts(items) + ("" if status["input_complete"] else " (the input is not read to its end)")),
+        ("cut", f"{slices.get('cut', 0):,} of the records, to slice.truncate"),
+        ("pieces", _pieces(slices)),
         ("requests", f"{requests['sent']:,} sent, {requests['retries']:,} retries{_by_kind(requests['by_kind'])}"),
         ("reused", f"{requests.get('reused', 0):,} answers taken over from another run"),
         ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
@@ -40,6 +43,8 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
     unsaid = {
         "latency": not any(latency.values()),
         "saved": not status["units"]["duplicates_saved"],
+        "cut": not slices.get("cut"),
+        "pieces": not slices.get("divided"),
         "reused": not requests.get("reused"),
         "oldest": not (status.get("in_flight") or {}).get("oldest_s"),
     }
@@ -51,6 +56,13 @@ def item_counts(items: Mapping[str, int]) -> str:
     """`980 of 1,000 done, 15 failed, 5 pending`: what is nothing is not mentioned."""
     rest = [f"{items[name]:,} {name}" for name in ("failed", "quarantined", "rejected", "pending") if items[name]]
     return ", ".join([f"{items['done']:,} of {items['total']:,} done", *rest])
+
+
+def _pieces(slices: Mapping[str, int]) -> str:
+    """`10, of 1 divided item and all others; 1 request joins their answers`."""
+    divided, joins = slices.get("divided", 0), slices.get("joins", 0)
+    words = f"{slices.get('pieces', 0):,}, of {divided:,} divided {'item' if divided == 1 else 'items'} and all others"
+    return words + (f"; {joins:,} {'request joins' if joins == 1 else 'requests join'} their answers" if joins else "")
 
 
 def cost_words(cost: Mapping[str, Any]) -> str:

@@ -88,7 +88,7 @@ class Divider:
             from semantic_text_splitter import TextSplitter  # noqa: PLC0415  an optional dependency
         except ImportError as error:
             raise SpecError(
-                "slice.split needs semantic-text-splitter: pip install 'headrace[split]'",
+                "slice.split needs semantic-text-splitter: pip install '.[split]'",
                 key="slice.split",
                 allowed="slice.truncate, or that package",
             ) from error

@@ -452,3 +452,36 @@ def test_a_table_of_concurrency_has_its_numbers_in_order() -> None:
     with pytest.raises(SpecError) as caught:
         job_from_dict(JOB, BASE, ["endpoint.concurrency={start = 4, max = 3}"])
     assert str(caught.value) == "endpoint.concurrency: found min 1, start 4, max 3; allowed: min ≤ start ≤ max"
+
+
+@pytest.mark.parametrize(
+    ("split", "more", "key", "said"),
+    [
+        ({"size": "100 chars", "overlap": "51 chars"}, {}, "slice.split.overlap", "at most half of slice.split.size, 50 chars"),
+        ({"size": "100 chars", "overlap": "10 tokens"}, {}, "slice.split.overlap", "write both in one unit"),
+        ({"size": "100 chars", "join": {"prompt": " "}}, {}, "slice.split.join.prompt", "found an empty text"),
+        ({"size": "100 chars", "join": "concat"}, {"labels": ["a", "b"]}, "slice.split.join", 'use "vote", "list"'),
+        ({"size": "100 chars"}, {"schema": {"type": "object"}}, "slice.split.join", "answers here are object"),
+        (
+            {"size": "100 chars"}, {"schema": {"type": "object", "properties": {"n": {"type": "integer"}}}, "field": "n"},
+            "slice.split.join", "answers here are integer",
+        ),
+        ({"size": "100 chars", "join": {"prompt": "{{ answers }}"}}, {"labels": ["a", "b"], "method": "score"}, "slice.split.join", "asks for one token"),
+        ({"size": "0 chars"}, {}, "slice.split.size", "an amount such as"),
+        ({"overlap": "1 chars"}, {}, "slice.split.size", ""),
+        ({"size": "100 chars", "sized": 1}, {}, "slice.split.sized", ""),
+    ],
+)  # fmt: skip
+def test_a_division_that_cannot_be_meant_is_refused_in_one_line(
+    split: dict[str, Any], more: dict[str, Any], key: str, said: str
+) -> None:
+    error = refused(job(slice={"split": split}, answer=more))
+    assert error.key == key
+    assert said in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "array"}, {}])
+def test_texts_lists_and_what_is_not_said_may_be_put_together(schema: dict[str, Any]) -> None:
+    answer = {"schema": {"type": "object", "properties": {"x": schema}}, "field": "x"}
+    assert job_from_dict(job(slice={"split": {"size": "100 chars"}}, answer=answer), BASE).spec.slice.split is not None

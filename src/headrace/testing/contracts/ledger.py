@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import pytest
 from msgspec import Struct
 
-from headrace.protocols import Batch, Ledger
+from headrace.protocols import Batch, Ledger, Reducer
+from headrace.testing.contracts.pairs import Pairs
 from headrace.values import (
+    FIRST_MADE,
     Answer,
     Attempt,
     Item,
@@ -69,6 +71,8 @@ class OpenLedger(Ledger, Protocol):
     def next_numbers(self) -> tuple[int, int]: ...
 
     def unsettled(self) -> int: ...
+
+    def reduce_with(self, reducer: Reducer) -> None: ...
 
 
 PARTS = [name for name in Batch.__slots__ if name not in {"made", "answered"}]  # what a commit is given
@@ -413,6 +417,88 @@ class LedgerContract:
         assert self.look(tmp_path).meta == {"a": {"x": [1, None, 2.5, 10**30, "\ud800"]}, "b": None, "\ud800 é": True}
         ledger.close()
 
+    # -- answers that further requests join
+
+    def divided(self, place: Path, hook: Hook | None = None, pieces: int = 3) -> OpenLedger:
+        """Two items of equal pieces, of which one request each joins two at a time."""
+        ledger = self.open(place, hook)
+        ledger.reduce_with(Pairs())
+        owners = [(item, n, n) for item in (0, 1) for n in range(pieces)]
+        ledger.commit(
+            batch(
+                items=items(2), pieces=owners, units=[Unit(seq=n, hash=hash_of(n), item=0, n=n) for n in range(pieces)],
+                slices=[Slice(item, n, "text", n, n + 1) for item, n, _ in owners], leases=list(range(pieces)),
+            )
+        )  # fmt: skip
+        return ledger
+
+    def test_the_commit_of_a_level_s_last_answer_makes_what_joins_it(self, tmp_path: Path) -> None:
+        ledger = self.divided(tmp_path)
+        some = batch(outcomes=[done(0), done(2)])
+        ledger.commit(some)
+        assert some.made == []
+        last = batch(outcomes=[done(1)])
+        ledger.commit(last)
+        assert [unit.seq for unit in last.made] == [FIRST_MADE]  # three answers: one request joins all, for both items
+        assert [(unit.kind, unit.payload) for unit in last.made] == [(UnitKind.REDUCE, b"1: answer 0, answer 1, answer 2")]
+        assert self.look(tmp_path).states[FIRST_MADE] is State.PENDING
+        assert ledger.next_numbers() == (2, 3)
+        assert ledger.unsettled() == 1
+        ledger.close()
+
+    def test_levels_follow_until_one_answer_is_left(self, tmp_path: Path) -> None:
+        ledger = self.divided(tmp_path, pieces=8)
+        made = batch(outcomes=[done(n) for n in range(8)])
+        widths = []
+        while True:
+            ledger.commit(made)
+            if not made.made:
+                break
+            widths.append(len(made.made))
+            made = batch(leases=[unit.seq for unit in made.made], outcomes=[done(unit.seq) for unit in made.made])
+        assert widths == [4, 2, 1]
+        assert ledger.unsettled() == 0
+        ledger.close()
+
+    def test_a_level_whose_answer_failed_is_not_joined(self, tmp_path: Path) -> None:
+        ledger = self.divided(tmp_path)
+        whole = batch(outcomes=[done(0), failed(1), done(2)])
+        ledger.commit(whole)
+        assert whole.made == []
+        again = batch(reopened=[1], leases=[1])
+        ledger.commit(again)
+        mended = batch(outcomes=[done(1)])
+        ledger.commit(mended)
+        assert len(mended.made) == 1
+        ledger.close()
+
+    @pytest.mark.slow
+    def test_a_crash_leaves_the_last_answer_and_what_joins_it_or_neither(self, tmp_path: Path) -> None:
+        places = 0
+        while True:
+            place = tmp_path / str(places)
+            place.mkdir()
+            self.divided(place).close()
+            ledger = self.open(place, crash_at(places))
+            ledger.reduce_with(Pairs())
+            last = batch(outcomes=[done(0), done(1), done(2)])
+            try:
+                ledger.commit(last)
+            except CrashError:
+                assert self.in_state(place, State.DONE) == []
+                assert FIRST_MADE not in self.look(place).states
+                ledger.commit(last)  # the same batch again
+                places += 1
+                is_whole = False
+            else:
+                is_whole = True
+            assert self.look(place).states == {0: State.DONE, 1: State.DONE, 2: State.DONE, FIRST_MADE: State.PENDING}
+            assert [unit.seq for unit in last.made] == [FIRST_MADE]
+            ledger.close()
+            if is_whole:
+                break
+        assert places >= 2
+
     def in_state(self, place: Path, state: State) -> list[int]:
         return sorted(seq for seq, found in self.look(place).states.items() if found is state)
 
@@ -495,7 +581,7 @@ def crash_at(statement: int) -> Hook:
     def hook(name: str) -> None:
         nonlocal left
         if left is None:
-            if name not in {"begin", "items"}:
+            if name not in {"begin", "items", "outcomes"}:
                 return  # opening the ledger
             left = list(range(statement + 1))
         if left:
