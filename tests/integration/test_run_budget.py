@@ -22,7 +22,7 @@ CAPS = {"max_cost": 0.012, "max_total_tokens": 6_000, "max_requests": 70}
 
 def put(mill: Any, limits: dict[str, Any], count: int = 200, **more: Any) -> None:
     mill.put_rows([{"id": n, "text": f"text {n} " + "word " * (n * 7 % 60)} for n in range(count)])
-    sections = {"model": {"max_tokens": ANSWER}, "answer": {"on_truncated": "keep"}, "prices": PRICES, **more}
+    sections = {"model": {"name": "sim", "max_tokens": ANSWER}, "answer": {"on_truncated": "keep"}, "prices": PRICES, **more}
     mill.put_job(URL, limits=limits, **sections)
 
 
@@ -142,7 +142,7 @@ def test_without_prices_the_cost_is_unknown_and_never_nothing(mill):
 
 def test_a_servers_own_list_is_asked_for_once(mill):
     put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "endpoint"})
-    done = mill.rehearse(prices=BILLED, model="m")
+    done = mill.rehearse(prices=BILLED, model="sim")
     assert done.result.exit_code == 0
     assert done.result.status["cost"]["spent"] == pytest.approx(done.seen["bill"])
 
@@ -160,7 +160,7 @@ def test_max_cost_with_a_model_that_the_servers_list_has_not_is_refused(mill):
 
 def test_a_file_in_the_public_layout_prices_a_run(mill):
     put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "list.json"})
-    mill.write("list.json", json.dumps({"m": {"input_cost_per_token": 1e-6, "output_cost_per_token": 4e-6}}))
+    mill.write("list.json", json.dumps({"sim": {"input_cost_per_token": 1e-6, "output_cost_per_token": 4e-6}}))
     done = mill.rehearse(prices="1,4")
     assert done.result.status["cost"]["spent"] == pytest.approx(done.seen["bill"])
 

@@ -64,7 +64,7 @@ def test_a_stop_says_each_thing_once(mill: Any, reason: str, rule: Rule | None) 
 def test_after_a_stop_nothing_is_said_of_pauses_any_more(mill: Any) -> None:
     mill.put_texts(12)
     mill.put_job("http://127.0.0.1:9/v1")
-    ended = mill.rehearse(Rule(status=503, headers={"retry-after": "7200"}), overrides=LIMITS)
+    ended = mill.rehearse(Rule(status=503, headers={"retry-after": "7200"}), overrides=[*LIMITS, "model.name=sim"])
     lines = [line for line in map(said, ended.events) if line is not None]
     assert [line.partition(":")[0] for line in lines] == ["stopping"]
 

@@ -191,7 +191,7 @@ class Lane:
         elif is_server_failure(failure.kind):
             if failure.kind is Kind.TIMEOUT:
                 self._timed_out(send)
-            breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open)
+            breaker.on_failure(work.seq, now, failure.message, allow_open=allow_open, is_proven=self.canary is None)
         elif failure.kind in PERMANENT and failure.status is not None:
             self._clean(send)
             self._alive(now)

@@ -8,6 +8,7 @@ TRIP_UNITS = 3
 FIRST_PROBE_S = 0.5
 LONGEST_PROBE_S = 30.0
 LONGEST_REFUSED_PROBE_S = 4.0
+LONGEST_FIRST_PROBE_S = 4.0  # before it has ever answered: whether it is down or wrong takes ten failures to tell
 
 
 class Circuit(StrEnum):
@@ -48,8 +49,8 @@ class Breaker:
         self._interval = FIRST_PROBE_S
         return was_down
 
-    def on_failure(self, unit: int, now: float, why: str, *, allow_open: bool) -> bool:
-        """A server failure. True when this opened the breaker."""
+    def on_failure(self, unit: int, now: float, why: str, *, allow_open: bool, is_proven: bool = True) -> bool:
+        """A server failure; `is_proven`: the endpoint has answered before. True when this opened the breaker."""
         self.is_quiet = False
         if not self._streak:
             self._streak_since = now
@@ -57,7 +58,7 @@ class Breaker:
             self._streak[unit] = None
         self.why = why
         if self._is_probe(unit):
-            self._probe_failed(now, LONGEST_PROBE_S)
+            self._probe_failed(now, LONGEST_PROBE_S if is_proven else LONGEST_FIRST_PROBE_S)
             return False
         if self.circuit is Circuit.CLOSED and allow_open and len(self._streak) >= TRIP_UNITS:
             self.down_since = self._streak_since

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.breaker import FIRST_PROBE_S, LONGEST_PROBE_S, LONGEST_REFUSED_PROBE_S, TRIP_UNITS, Breaker, Circuit
+from headrace.policy.breaker import FIRST_PROBE_S, LONGEST_FIRST_PROBE_S, LONGEST_PROBE_S, LONGEST_REFUSED_PROBE_S, TRIP_UNITS, Breaker, Circuit
 
 
 def failed(breaker: Breaker, *units: int, at: float = 0.0, allow_open: bool = True) -> list[bool]:
@@ -153,6 +153,17 @@ def test_a_refused_connection_opens_it_at_once() -> None:
     breaker.force_open(3.0, "connection refused")
     assert breaker.is_down
     assert (breaker.down_since, breaker.why, breaker.probe_at) == (3.0, "connection refused", 3.0 + FIRST_PROBE_S)
+
+
+def test_an_endpoint_that_has_never_answered_is_probed_every_few_seconds() -> None:
+    breaker, now, gaps = opened(), 0.0, []
+    for unit in range(10, 16):
+        gaps.append(breaker.probe_at - now)
+        now = breaker.probe_at
+        breaker.on_sent(unit)
+        assert not breaker.on_failure(unit, now, "why", allow_open=True, is_proven=False)
+    assert gaps == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    assert max(gaps) == LONGEST_FIRST_PROBE_S
 
 
 def test_refusals_are_probed_every_few_seconds() -> None:

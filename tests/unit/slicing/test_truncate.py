@@ -53,8 +53,9 @@ def test_a_cut_falls_where_a_reader_would_set_it(text: str, limit: int, cut: str
 
 def test_tokens_are_estimated() -> None:
     plain, wide = Truncator("100 tokens")(0, {"t": "word " * 200}), Truncator("100 tokens")(0, {"t": "漢" * 200})
-    assert 340 <= len(plain.fields["t"]) <= 400
-    assert wide.fields["t"] == "漢" * 100
+    assert 450 <= len(plain.fields["t"]) <= 500
+    assert 120 <= len(wide.fields["t"]) <= 160
+    assert set(wide.fields["t"]) == {"漢"}
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ class Stats:
             "duplicates": self.duplicates,
             "prompts": len(self.prompts),
             "repeats": self.repeats,
-            "seconds": 0.0 if self.began_at is None or self.ended_at is None else round(self.ended_at - self.began_at, 3),
+            "seconds": 0.0 if self.began_at is None or self.ended_at is None else round(self.ended_at - self.began_at, 6),
             "priorities": {str(priority): count for priority, count in sorted(self.priorities.items())},
         }
         if prompts:
