@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import SpecError
+from headrace.slicing.boundary import whole_cluster
 from headrace.slicing.gaps import gap_at
 from headrace.slicing.measure import Measure
 from headrace.spec import SplitSpec, amount
@@ -81,7 +82,18 @@ class Divider:
             yield end, len(text)
 
     def _found(self, text: str) -> list[Span]:
-        return [(start, start + len(piece)) for start, piece in self._splitter.chunk_indices(text)]
+        found = [(start, start + len(piece)) for start, piece in self._splitter.chunk_indices(text)]
+        return [part for span in found for part in self._fitting(text, *span)]
+
+    def _fitting(self, text: str, start: int, stop: int) -> Iterator[Span]:
+        """A piece, or its parts: the library takes a word of few characters and many tokens for one that cannot be cut."""
+        while self._tokens(text[start:stop]) > self.size.limit and stop - start > 1:
+            end = start + self.size.prefix(text[start:stop])
+            end = max(whole_cluster(text[:stop], end), start + 1)
+            yield start, end
+            start = end
+        if start < stop:
+            yield start, stop
 
     def _open(self) -> Any:
         try:

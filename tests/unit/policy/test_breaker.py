@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.breaker import FIRST_PROBE_S, LONGEST_FIRST_PROBE_S, LONGEST_PROBE_S, LONGEST_REFUSED_PROBE_S, TRIP_UNITS, Breaker, Circuit
+from headrace.policy.breaker import (
+    FIRST_PROBE_S,
+    LONGEST_FIRST_PROBE_S,
+    LONGEST_PROBE_S,
+    LONGEST_REFUSED_PROBE_S,
+    TRIP_UNITS,
+    Breaker,
+    Circuit,
+)
 
 
 def failed(breaker: Breaker, *units: int, at: float = 0.0, allow_open: bool = True) -> list[bool]:

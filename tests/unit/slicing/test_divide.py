@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.slicing.texts import texts
 
@@ -61,6 +61,7 @@ def test_the_white_space_between_pieces_is_known() -> None:
 
 
 @pytest.mark.slow
+@example("0\x80\x80\x80", 8, 0, "tokens")
 @given(texts, st.integers(8, 200), st.integers(0, 2), st.sampled_from(["chars", "tokens"]))
 def test_pieces_cover_the_text_in_order_and_none_is_too_long(text: str, size: int, half: int, unit: str) -> None:
     overlap = size * half // 4
