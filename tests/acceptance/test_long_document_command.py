@@ -42,7 +42,9 @@ def test_killed_twice_a_long_document_comes_to_the_same_answer(mill, until):
         status = mill.status()
         assert status["state"] == "interrupted"
         assert status["slices"]["joins"] > 0
-        assert status["items"] == {"total": 2, "done": 1, "failed": 0, "quarantined": 0, "rejected": 0, "pending": 1}
+        done = status["items"]["done"]  # the short one may come last, but the long one cannot be there
+        assert done in {0, 1}
+        assert status["items"] == {"total": 2, "done": done, "failed": 0, "quarantined": 0, "rejected": 0, "pending": 2 - done}
         told = mill.run()
         seen = sim.stats()
     assert told.code == 0
