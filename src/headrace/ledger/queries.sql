@@ -436,3 +436,13 @@ SELECT max(in_flight), (SELECT window FROM sample WHERE endpoint = ? ORDER BY ro
 
 -- mean_lengths: tokens of prompts and answers of accepted answers of an endpoint, on average
 SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = ? AND kind IS NULL AND origin = 0;
+
+-- accepted_uses: of each accepted answer when it came, how long it took, and its tokens; in the order in which they came
+SELECT started_at + seconds, seconds, prompt_tokens, completion_tokens, cached_tokens FROM attempt
+WHERE kind IS NULL AND origin = 0 ORDER BY id;
+
+-- settled_seconds: how much was settled in each second in which a run was sending
+SELECT sum(settled) FROM sample GROUP BY at ORDER BY at;
+
+-- models: as what the servers answered
+SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;

@@ -1,0 +1,1 @@
+"""What runs have to say when they are over: read only, from ledgers and archives alone."""
