@@ -446,3 +446,12 @@ SELECT sum(settled) FROM sample GROUP BY at ORDER BY at;
 
 -- models: as what the servers answered
 SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;
+
+-- timeline: the seconds in which a run was sending: window, in flight, settled, retries, whether an endpoint paused, what bound it
+SELECT at, sum(window), sum(in_flight), sum(settled), sum(retries), max(paused), max(bound_by) FROM sample GROUP BY at ORDER BY at;
+
+-- bad_sends: when sends that brought no accepted answer began, and why they did not
+SELECT started_at, kind FROM attempt WHERE kind IS NOT NULL AND origin = 0 ORDER BY id;
+
+-- slowest: the accepted answers that took longest, with their units
+SELECT unit, seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND origin = 0 ORDER BY seconds DESC LIMIT ?;

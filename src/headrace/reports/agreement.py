@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace import canon
 from headrace.ledger.reader import LedgerReader, StoredRow, as_text
 from headrace.reports.noise import Numbers
-from headrace.runs.answertext import answer_json
+from headrace.runs.answertext import answer_json, written_out
 from headrace.runs.divided import join_of, whole_item
 from headrace.values import State
 
@@ -22,6 +22,7 @@ PAIRS = 20
 _STATUSES = ("pending", "done", "failed", "quarantined", "rejected")
 _CODES = {State.PENDING: 0, State.LEASED: 0, State.DONE: 1, State.FAILED: 2, State.QUARANTINED: 3}
 _REJECTED = 4
+_ROWS_AT_ONCE = 128
 _DONE = 1
 
 
@@ -71,6 +72,19 @@ def read_answers(reader: LedgerReader, labels: Labels) -> Answers:
     parts.append(np.array(found, np.int64).reshape(-1, 5))
     columns = np.concatenate(parts).T
     return Answers(columns[0], columns[1], columns[2], columns[3].astype(np.int8), columns[4].astype(np.int32))
+
+
+def answers_of(reader: LedgerReader) -> Iterator[bytes]:
+    """The JSON text of each accepted answer, in input order."""
+    if join_of(reader) is not None:
+        for row in _rows(reader):
+            if row.item_error is None and row.state == State.DONE:
+                yield answer_json(row.answer, row.content)
+        return
+    for batch in reader.short_rows(_ROWS_AT_ONCE):
+        for _, _, _, _, code, _, answer, content in batch:
+            if code >= 0 and code & 15 == State.DONE:
+                yield answer if answer is not None else written_out(content)
 
 
 class Compared(Struct, frozen=True):

@@ -1,0 +1,253 @@
+"""`headrace report`: one page about a run that needs no network, no script and no other file."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from msgspec import Struct
+
+from headrace import __version__
+from headrace.errors import OutputError
+from headrace.ledger.reader import LedgerReader
+from headrace.observe.text import printable
+from headrace.reports import charts
+from headrace.reports.changes import settings_of
+from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
+from headrace.runs.registry import RunFolder
+from headrace.runs.status import failures, status
+
+_CELL = 200
+_GROUPS = 20
+_PROMPT = 20_000
+_PROMPTS = ("prompt.system", "prompt.user", "prompt.prompt", "prompt.messages")
+_CLOCK = "minutes in which it was sending"
+
+
+class Part(Struct, frozen=True):
+    """One figure of the page: a drawing where there is one, and its numbers."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    text: str = ""
+    svg: Markup = Markup("")
+
+
+def write_report(run: RunFolder, to: Path) -> int:
+    """Write the page; returns its bytes. Reads only, also while the run goes on. Raises LedgerError, OutputError, SpecError."""
+    content = report(run).encode("utf-8", "backslashreplace")
+    try:
+        to.write_bytes(content)
+    except OSError as error:
+        raise OutputError(f"--to: {to}: cannot be written ({error.strerror}).") from error
+    return len(content)
+
+
+def report(run: RunFolder) -> str:
+    """The page. Every value of others is escaped; nothing in it can act or be fetched."""
+    reader = LedgerReader(run.ledger)
+    try:
+        reader.snapshot()
+        settings = settings_of(run, reader)
+        figures = read_figures(reader)
+    finally:
+        reader.close()
+    document = status(run.path)
+    prompts = [(key, _text(settings.pop(key), _PROMPT)) for key in _PROMPTS if settings.get(key) is not None]
+    settings.pop("input.records", None)
+    page: str = _template().render(
+        status=document,
+        version=__version__,
+        tiles=_tiles(document),
+        parts=[part for part in _parts(document, figures, failures(run.path)["groups"]) if part.rows],
+        prompts=prompts,
+        settings=[(key, _text(value)) for key, value in settings.items() if value not in (None, {}, [])],
+    )
+    return page
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(files("headrace.reports").joinpath("page.html").read_text("utf-8"))
+
+
+def _tiles(status: dict[str, Any]) -> list[tuple[str, str]]:
+    items, tokens, cost = status["items"], status["tokens"], status["cost"]
+    left = [f"{items[name]:,} {name}" for name in ("failed", "quarantined", "rejected", "pending") if items[name]]
+    spent = f"{cost['spent']:.4g} {cost['currency']}"
+    money = spent if cost["known"] else f"at least {spent}" if cost["spent"] else "unknown"
+    return [
+        (f"of {items['total']:,} records done", f"{items['done']:,}"),
+        *((("not done", ", ".join(left)),) if left else ()),
+        ("records a minute", f"{status['rate']['items_per_minute']:,.0f}"),
+        (f"requests, {status['requests']['retries']:,} of them retries", f"{status['requests']['sent']:,}"),
+        ("tokens, prompts and answers", f"{tokens['prompt'] + tokens['completion']:,}"),
+        ("cost", money),
+        ("seconds, half of the answers took less", f"{status['latency_s']['p50']:.3g}"),
+        ("in flight on average", f"{status['concurrency']['mean']:.1f}"),
+    ]
+
+
+def _parts(status: dict[str, Any], figures: PageFigures, groups: list[dict[str, Any]]) -> list[Part]:
+    return [
+        _throughput(figures),
+        _in_flight(status, figures),
+        _latency(status, figures),
+        _slowest(figures.slowest),
+        _bad(figures),
+        _groups(groups[:_GROUPS]),
+        _contexts(status, figures),
+        _tokens(status),
+        _answers(figures),
+    ]  # fmt: skip
+
+
+def _slowest(slowest: list[Slow]) -> Part:
+    return Part(
+        "Slowest answers",
+        ["record", "seconds", "prompt tokens", "answer tokens"],
+        [[_text(one.item), f"{one.seconds:.2f}", _count(one.prompt_tokens), _count(one.completion_tokens)] for one in slowest],
+    )
+
+
+def _groups(groups: list[dict[str, Any]]) -> Part:
+    rows = []
+    for one in groups:
+        examples = ", ".join(map(str, one["examples"]))
+        rows.append([one["kind"], one["status"], _count(one["count"]), _text(one["message"]), _text(examples)])
+    return Part("What failed, was quarantined or rejected", ["kind", "status", "records", "cause", "such as"], rows)
+
+
+def _throughput(figures: PageFigures) -> Part:
+    rows = [{_CLOCK: one.minute, "settled a minute": one.settled_per_minute} for one in figures.timeline]
+    return Part(
+        "Throughput",
+        ["minute", "settled a minute", "retries", "share of the time paused"],
+        [
+            [f"{one.minute:g}", f"{one.settled_per_minute:,.1f}", _count(one.retries), f"{one.paused_share:.0%}"]
+            for one in figures.timeline
+        ],
+        svg=_drawn(charts.area(rows, _CLOCK, "settled a minute")) if len(rows) > 1 else Markup(""),
+    )
+
+
+def _in_flight(status: dict[str, Any], figures: PageFigures) -> Part:
+    rows = [
+        {_CLOCK: one.minute, "requests": value, "which": which}
+        for which in ("in flight", "window")
+        for one in figures.timeline
+        for value in [one.in_flight if which == "in flight" else one.window]
+    ]
+    bound = status["concurrency"]["bound_by"]
+    return Part(
+        "In flight, and how many might have been",
+        ["minute", "in flight", "window", "bound by"],
+        [[f"{one.minute:g}", f"{one.in_flight:g}", f"{one.window:g}", one.bound_by or ""] for one in figures.timeline],
+        text=f"Mostly bound by: {bound}." if bound else "",
+        svg=_drawn(charts.lines(rows, _CLOCK, "requests", "which")) if len(figures.timeline) > 1 else Markup(""),
+    )
+
+
+def _latency(status: dict[str, Any], figures: PageFigures) -> Part:
+    said = status["latency_s"]
+    return Part(
+        "How long answers took",
+        ["from (s)", "up to (s)", "answers"],
+        _table(figures.latency),
+        text=f"Seconds from sending to the whole reply: half {said['p50']:.3g}, 95 % {said['p95']:.3g}, "
+        f"99 % {said['p99']:.3g}, the slowest {said['max']:.3g}.",
+        svg=_histogram(figures.latency, "seconds (logarithmic)", is_log=True, what="answers"),
+    )  # fmt: skip
+
+
+def _bad(figures: PageFigures) -> Part:
+    rows = [{_CLOCK: minute, "sends": count, "kind": kind} for minute, kind, count in figures.bad]
+    return Part(
+        "Sends that brought no accepted answer",
+        ["minute", "kind", "sends"],
+        [[f"{minute:g}", kind, _count(count)] for minute, kind, count in figures.bad],
+        svg=_drawn(charts.stacked(rows, _CLOCK, "sends", "kind")) if rows else Markup(""),
+    )
+
+
+def _contexts(status: dict[str, Any], figures: PageFigures) -> Part:
+    said = status["context_tokens"]
+    return Part(
+        "Context lengths",
+        ["from (tokens)", "up to (tokens)", "answers"],
+        _table(figures.contexts),
+        text=f"Prompt and answer together: {said['mean']:,} tokens on average, 95 % up to {said['p95']:,}, "
+        f"at most {said['max']:,}.",
+        svg=_histogram(figures.contexts, "tokens", is_log=False, what="answers"),
+    )
+
+
+def _tokens(status: dict[str, Any]) -> Part:
+    tokens, cost = status["tokens"], status["cost"]
+    both = tokens["prompt"] + tokens["completion"]
+    numbers = [
+        ("prompts, not cached", tokens["prompt"] - tokens["cached"]), ("prompts, served from a prefix cache", tokens["cached"]),
+        ("answers", tokens["completion"]), ("of all: wasted", tokens["wasted"]),
+    ]  # fmt: skip
+    rows = [[name, f"{count:,}", f"{100 * count / both:.1f}%" if both else ""] for name, count in numbers]
+    if tokens["unknown_requests"]:
+        rows.append(["requests whose use is unknown", f"{tokens['unknown_requests']:,}", ""])
+    if cost["spent"]:
+        rows += [[f"{name} ({cost['currency']})", f"{cost[name]:.6g}", ""] for name in ("useful", "wasted")]
+    drawn = [{"what": name, "tokens": count} for name, count in numbers]
+    return Part(
+        "Tokens and cost",
+        ["", "", "share"],
+        rows if both else [],
+        text="Wasted: of sends that made no accepted answer.",
+        svg=_drawn(charts.bars(drawn, "what", "tokens")) if both else Markup(""),
+    )
+
+
+def _answers(figures: PageFigures) -> Part:
+    if figures.answers:
+        total = sum(count for _, count in figures.answers)
+        return Part(
+            "Answers",
+            ["answer", "records", "share"],
+            [[_text(name), _count(count), f"{100 * count / total:.1f}%"] for name, count in figures.answers],
+            svg=_drawn(charts.bars([{"answer": name, "records": count} for name, count in figures.answers], "answer", "records")),
+        )
+    return Part(
+        "Lengths of answers",
+        ["from (bytes of JSON)", "up to", "records"],
+        _table(figures.lengths),
+        svg=_histogram(figures.lengths, "bytes of JSON", is_log=False, what="records"),
+    )
+
+
+def _histogram(bins: list[Bin], title: str, *, is_log: bool, what: str) -> Markup:
+    if not bins:
+        return Markup("")
+    rows = [{"low": one.low, "high": one.high, "count": one.count} for one in bins]
+    return _drawn(charts.histogram(rows, title, is_log=is_log, what=what))
+
+
+def _table(bins: list[Bin]) -> list[list[str]]:
+    return [[f"{one.low:,.4g}", f"{one.high:,.4g}", _count(one.count)] for one in bins if one.count]
+
+
+def _drawn(svg: str) -> Markup:
+    """Already held to be harmless, see `charts.harmless`."""
+    return Markup(svg)  # noqa: S704
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _text(value: Any, limit: int = _CELL) -> str:
+    if isinstance(value, str) and "\n" in value:
+        return "\n".join(printable(line, limit) for line in value[:limit].split("\n"))
+    return printable(value if isinstance(value, str) else str(value), limit)
