@@ -22,7 +22,7 @@ _CONFIG: dict[str, Any] = {
     "font": "system-ui, sans-serif",
     "axis": {
         "labelColor": "currentColor", "titleColor": "currentColor", "domainColor": "currentColor", "tickColor": "currentColor",
-        "gridColor": "currentColor", "gridOpacity": 0.12, "titleFontWeight": "normal",
+        "gridColor": "currentColor", "gridOpacity": 0.12, "titleFontWeight": "normal", "titlePadding": 16,
     },
     "legend": {"labelColor": "currentColor", "titleColor": "currentColor", "orient": "top", "title": None},
     "range": {"category": list(COLOURS)},

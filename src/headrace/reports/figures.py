@@ -136,10 +136,11 @@ def _bins(values: Numbers, *, is_log: bool) -> list[Bin]:
         low = max(low, 1e-4)
         edges = np.geomspace(low, max(high, low * 1.001), BINS + 1)
     else:
-        edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+        step = max(1, -(-(high - low + 1) // BINS))  # whole numbers: no bin holds more of them than another
+        edges = np.arange(low, high + step + 1, step)
     counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
     return [
-        Bin(float(f"{a:.4g}"), float(f"{b:.4g}"), int(n))
+        Bin(float(f"{a:.4g}") if is_log else a, float(f"{b:.4g}") if is_log else b, int(n))
         for a, b, n in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
     ]
 

@@ -235,7 +235,11 @@ def _histogram(bins: list[Bin], title: str, *, is_log: bool, what: str) -> Marku
 
 
 def _table(bins: list[Bin]) -> list[list[str]]:
-    return [[f"{one.low:,.4g}", f"{one.high:,.4g}", _count(one.count)] for one in bins if one.count]
+    return [[_number(one.low), _number(one.high), _count(one.count)] for one in bins if one.count]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _drawn(svg: str) -> Markup:
