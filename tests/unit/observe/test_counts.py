@@ -101,6 +101,6 @@ def test_an_address_is_on_loopback_unless_it_says_otherwise() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":80", "host:", "１"])
 def test_what_is_no_address_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(SpecError, match="--metrics-port: found .*; allowed: a port") as refused:
+    with pytest.raises(SpecError, match=r"--metrics-port: found .*; allowed: a port") as refused:
         address(text)
     assert "\n" not in str(refused.value)
