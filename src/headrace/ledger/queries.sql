@@ -455,3 +455,6 @@ SELECT started_at, kind FROM attempt WHERE kind IS NOT NULL AND origin = 0 ORDER
 
 -- slowest: the accepted answers that took longest, with their units
 SELECT unit, seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND origin = 0 ORDER BY seconds DESC LIMIT ?;
+
+-- load: of each second in which a run was sending, how many were in flight, and whether an endpoint paused
+SELECT sum(in_flight), max(paused) FROM sample GROUP BY at ORDER BY at;

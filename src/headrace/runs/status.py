@@ -13,6 +13,7 @@ from headrace.clock import WallClock
 from headrace.ledger.lock import is_held
 from headrace.ledger.notes import to_bits
 from headrace.ledger.reader import LedgerReader, as_text
+from headrace.policy.advice import advise
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
@@ -21,7 +22,8 @@ from headrace.runs.divided import join_of
 from headrace.runs.excerpts import Excerpts
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of
-from headrace.values import Kind, Note, Origin, Sent, State, Status
+from headrace.runs.symptoms import symptoms_of
+from headrace.values import Note, Origin, Sent, State, Status
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
 _SUSPECTED = to_bits([Note.INPUT_TRUNCATION_SUSPECTED])
@@ -96,7 +98,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
     suspected = {"input_truncation": reader.one("count_noted", (_SUSPECTED,))[0] if reader.one("suspects")[0] else 0}
     span_s = _active_seconds(reader, attempts)
     settled = items["done"] + items["failed"] + items["quarantined"]
-    return {
+    document = {
         "run": folder.id,
         "name": archive.read(folder).get("name"),
         "state": _state(ending, running=running),
@@ -121,11 +123,13 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "in_flight": _in_flight(reader, running=running),
         "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
         "suspected": suspected,
-        "advice": _advice(reader, items, suspected),
+        "advice": [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
         "configurations": _configurations(reader, units),
         "output": reader.meta("output"),
     }
+    document["advice"] = [str(one) for one in advise(symptoms_of(reader, document))]
+    return document
 
 
 def _state(ending: dict[str, Any], *, running: bool) -> str:
@@ -263,21 +267,6 @@ def _in_flight(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
     place = reader.one("item_of_unit", (found["unit"],))
     age_s = max(0.0, WallClock().now() - found["since"])
     return {"now": found["now"], "oldest_s": round(age_s, 1), "oldest_item": item_name(reader, place[0]) if place else None}
-
-
-def _advice(reader: LedgerReader, items: dict[str, int], suspected: dict[str, int]) -> list[str]:
-    """What the records themselves suggest."""
-    said = []
-    count = suspected["input_truncation"]
-    if count:
-        said.append(
-            f"of {count:,} prompts the server seems to have read only a part: give it a larger context, or cut them by [slice]."
-        )
-    errors = reader.all("failed_units") if items["failed"] + items["quarantined"] else []
-    cut = sum(count for _, error, count, _, _ in errors if (as_text(error) or "").startswith(Kind.TRUNCATED))
-    if cut:
-        said.append(f"{cut} answers were cut: raise model.max_tokens, or ask for less.")
-    return said
 
 
 def _share(part: int, whole: int) -> float:

@@ -1,0 +1,129 @@
+"""What to write into the job file next time: rules over a run's figures. What the figures do not show is not said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+LEAST = 50  # sends, or settled units: of fewer nothing but cut answers is said
+OVERLOADED = 0.05  # of all sends
+INVALID = 0.05  # of all sends
+PAUSED = 0.1  # of the time
+TAIL = 0.2  # of the time
+TAIL_LEAST_S = 20  # of sampled time
+GROWN = 1.25  # times the tokens of the run before
+
+
+class Symptoms(Struct, frozen=True, kw_only=True):
+    """A run's figures as far as a rule asks for them. Shares are of 1; keys of the job are None where they are not set.
+
+    `read_in_part`: answers to prompts that the server is suspected of having cut. `tail_share`: the part of the time at the
+    end in which less than half as many were in flight as in the middle. `context` and `context_before`: mean tokens of prompt
+    and answer together, in this run and in the one before of this job. `fixed`: the number in flight where the job keeps one.
+    """
+
+    settled: int
+    sent: int
+    truncated: int = 0
+    read_in_part: int = 0
+    overloaded: int = 0
+    invalid: int = 0
+    seconds: int = 0
+    paused_share: float = 0.0
+    tail_share: float = 0.0
+    per_minute: float = 0.0
+    context: float = 0.0
+    context_before: float | None = None
+    is_finished: bool = True
+    is_schema_refused: bool = False
+    fixed: int | None = None
+    requests_per_minute: float | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    order: str = "auto"
+    is_sliced: bool = False
+    slice_changed: bool = False
+
+
+class Advice(Struct, frozen=True):
+    """`name` of the illness, why it is seen, and the line for the job file; `value` is TOML, None where no key mends it."""
+
+    name: str
+    reason: str
+    key: str | None = None
+    value: str | None = None
+
+    @property
+    def line(self) -> str | None:
+        return None if self.key is None else f"{self.key} = {self.value}"
+
+    def __str__(self) -> str:
+        return self.reason if self.line is None else f"{self.reason}: {self.line}"
+
+
+def advise(seen: Symptoms) -> list[Advice]:
+    """What the figures call for, the costliest first."""
+    found = [*_answers(seen)]
+    if seen.sent >= LEAST:
+        found += [*_load(seen), *_time(seen)]
+    return found
+
+
+def _answers(seen: Symptoms) -> Iterator[Advice]:
+    if seen.is_schema_refused:
+        yield Advice(
+            "schema_refused", "the server refused answer.schema, also in its strict form; leave out what it names, or check "
+            "answers here alone", "answer.schema", '"…"  # without what the server refused',
+        )  # fmt: skip
+    if seen.read_in_part:
+        yield Advice(
+            "context", f"of {seen.read_in_part:,} prompts the server seems to have read only a part: give it a larger context, "
+            "or cut them by [slice]",
+        )  # fmt: skip
+    if seen.truncated:
+        share = f" ({seen.truncated / seen.settled:.1%} of those settled)" if seen.settled >= LEAST else ""
+        if seen.max_tokens is None:
+            yield Advice("max_tokens", f"{seen.truncated:,} answers were cut{share}; raise model.max_tokens, or ask for less")
+        else:
+            reason = f"{seen.truncated:,} answers were cut at {seen.max_tokens:,} tokens{share}; raise it, or ask for less"
+            yield Advice("max_tokens", reason, "model.max_tokens", str(2 * seen.max_tokens))
+    if seen.sent >= LEAST and seen.invalid >= INVALID * seen.sent:
+        reason = (
+            f"{seen.invalid:,} of {seen.sent:,} sends ({seen.invalid / seen.sent:.1%}) were paid for and brought no usable answer"
+        )
+        if seen.temperature != 0:
+            yield Advice("wasted", reason + "; answers vary less at", "model.temperature", "0")
+        else:
+            yield Advice("wasted", reason + "; `headrace failures` shows them, and the prompt has to rule them out")
+    if seen.context_before and seen.context > GROWN * seen.context_before and (seen.is_sliced or seen.slice_changed):
+        reason = (
+            f"a request takes {seen.context:,.0f} tokens where the run before took {seen.context_before:,.0f}: its texts are cut "
+            "or divided less; look at [slice]"
+        )
+        yield Advice("slicing", reason)
+
+
+def _load(seen: Symptoms) -> Iterator[Advice]:
+    share = seen.overloaded / seen.sent
+    is_overloaded = share >= OVERLOADED
+    if is_overloaded and seen.fixed is not None:
+        reason = (
+            f"{share:.1%} of the sends were refused for overload or a rate limit, with {seen.fixed} in flight kept as written"
+        )
+        yield Advice("concurrency", reason, "endpoint.concurrency", '"auto"')
+    elif seen.paused_share >= PAUSED and seen.overloaded and seen.requests_per_minute is None:
+        reason = (
+            f"the endpoint paused for {seen.paused_share:.0%} of the time, since it refused requests; even pacing needs no pauses"
+        )
+        yield Advice("paused", reason, "endpoint.requests_per_minute", f"{max(1, round(seen.per_minute))}")
+
+
+def _time(seen: Symptoms) -> Iterator[Advice]:
+    if not seen.is_finished or seen.seconds < TAIL_LEAST_S or seen.tail_share < TAIL:
+        return
+    reason = f"for the last {seen.tail_share:.0%} of the time a few long requests were all that was left"
+    if seen.order in {"input", "prefix"}:
+        yield Advice("tail", reason, "limits.order", '"auto"')
+    elif not seen.is_sliced:
+        yield Advice("tail", f"{reason}; divide long texts: slice.split")
