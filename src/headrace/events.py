@@ -29,6 +29,21 @@ class Progress(Struct, frozen=True):
     spent_is_all: bool = True
 
 
+class Tried(Struct, frozen=True, gc=False):
+    """A request came back, or was given up. `kind` None: with an answer that was accepted. `seconds`: from send to reply.
+
+    Tokens as the server counted them, 0 where it did not say; `cached` is a part of `prompt`. `goes_on`: the unit is sent again.
+    """
+
+    endpoint: str
+    kind: str | None
+    seconds: float
+    prompt: int
+    completion: int
+    cached: int
+    goes_on: bool
+
+
 class EndpointPaused(Struct, frozen=True):
     endpoint: str
     seconds: float
@@ -70,4 +85,4 @@ class Stopping(Struct, frozen=True):
     draining: int
 
 
-Event = Progress | EndpointPaused | EndpointDown | EndpointBack | EndpointGone | Warned | Stopping
+Event = Progress | Tried | EndpointPaused | EndpointDown | EndpointBack | EndpointGone | Warned | Stopping

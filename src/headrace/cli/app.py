@@ -14,7 +14,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli import completion
-from headrace.cli.printing import error_document, print_json, print_words
+from headrace.cli.printing import error_document, print_json, print_log, print_words
 from headrace.errors import HeadraceError
 
 # One module each, named as the command (with _ for -), with a function of that name; loaded only when it is asked for.
@@ -76,7 +76,10 @@ def invoke(arguments: Sequence[str]) -> int:
             print_json({"error": {"kind": "usage", "key": None, "found": None, "allowed": None, "message": str(wording())}})
         return 2 if code == 1 and _OWN_OPTIONS.intersection(arguments[:1]) else code  # a shell that typer does not know
     except HeadraceError as error:
-        print_words(f"headrace: {error}")
+        if "--log-json" in arguments:
+            print_log("error", "refused", str(error), exit_code=error.exit_code)
+        else:
+            print_words(f"headrace: {error}")
         if as_json:
             print_json(error_document(error))
         return error.exit_code

@@ -21,6 +21,13 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; words for people go to stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="What happens as JSON, one object a line on stderr.")]
+MetricsPort = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-port", metavar="[HOST:]PORT", help="Serve figures for Prometheus while it runs, on loopback; 0 is a free port."
+    ),
+]
 
 Word = TypeVar("Word", bound=StrEnum)
 

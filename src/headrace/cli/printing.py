@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from headrace.clock import WallClock
 from headrace.errors import (
     DiskError,
     EndpointError,
@@ -48,6 +49,13 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_words(line: str) -> None:
     """A line for people beside the result, on stderr, harmless whatever it quotes."""
     _write(sys.stderr, printable(line) + "\n")
+
+
+def print_log(level: str, event: str, message: str, **fields: Any) -> None:
+    """A line of `--log-json`, on stderr."""
+    from headrace.observe.jsonlog import log_line  # noqa: PLC0415 (only loaded where it is used)
+
+    _write(sys.stderr, log_line(WallClock().now(), level, event, message, **fields) + "\n")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

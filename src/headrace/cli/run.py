@@ -10,7 +10,7 @@ import typer
 from headrace.cli.display import observers
 from headrace.cli.ending import end
 from headrace.cli.loop import run_until_complete
-from headrace.cli.parameters import Json, Overrides, Quiet
+from headrace.cli.parameters import Json, LogJson, MetricsPort, Overrides, Quiet
 
 RunDir = Annotated[
     Path | None,
@@ -36,6 +36,8 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
     reuse: Reuse = None,
     json: Json = False,
     quiet: Quiet = False,
+    log_json: LogJson = False,
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Run a job, or go on with it: the same job file and the same input continue the unfinished run."""
     from headrace.runs.jobfile import load_job  # noqa: PLC0415 (help and completion do not pay for it)
@@ -49,6 +51,6 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
 
         rehearse(loaded, options, json=json)
         return
-    with observers(quiet=quiet) as watching:
+    with observers(quiet=quiet, log_json=log_json, metrics=metrics_port) as watching:
         result = run_until_complete(execute(loaded, options, watching))
-    end(result, json=json, quiet=quiet)
+    end(result, json=json, quiet=quiet, log_json=log_json)

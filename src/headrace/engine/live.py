@@ -23,10 +23,10 @@ from headrace.engine.tally import Tally
 from headrace.engine.watch import Watch
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError, InputBrokenError, LedgerError
-from headrace.events import EndpointBack, EndpointDown, Event, Stopping, Warned
+from headrace.events import EndpointBack, EndpointDown, Event, Stopping, Tried, Warned
 from headrace.policy.truncation import LEAST_BYTES
 from headrace.protocols import Batch
-from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent
+from headrace.values import Failure, Kind, Outcome, Reply, Request, Sent, Usage
 
 
 class LiveEngine:
@@ -193,7 +193,9 @@ class LiveEngine:
             result = await lane.endpoint.send(request)
         except asyncio.CancelledError:
             lane.on_back(work, CUT)
-            self._record_unanswered(self._settler.cut(work, lane, started_at, loop.time() - started))
+            seconds = loop.time() - started
+            self._record_unanswered(self._settler.cut(work, lane, started_at, seconds))
+            self._tell_tried(lane, CUT.kind, seconds, None, goes_on=False)
             if self._ending is None:
                 raise
             self._check_end()
@@ -243,6 +245,8 @@ class LiveEngine:
             self.committer.added()
             self.tally.on_done(reply.usage)
             lane.settled += 1
+            if self._observers:
+                self._tell_tried(lane, None, sending.seconds, reply.usage, goes_on=False)
         else:
             self._record(settled, work, sending)
             attempt = settled.outcome.attempt
@@ -291,13 +295,21 @@ class LiveEngine:
         else:
             self.tell(EndpointBack(name, now - (down_since or now)))
 
+    def _tell_tried(self, lane: Lane, kind: Kind | None, seconds: float, usage: Usage | None, *, goes_on: bool) -> None:
+        prompt, completion, cached = (0, 0, 0) if usage is None else (usage.prompt or 0, usage.completion or 0, usage.cached or 0)
+        self.tell(Tried(lane.endpoint.name, kind, seconds, prompt, completion, cached, goes_on))
+
     def _record(self, settled: Settled, work: Work, sending: Sending) -> None:
         outcome, lane, now = settled.outcome, sending.lane, sending.ended
         self.committer.batch.outcomes.append(outcome)
         self.committer.added()
         self.tally.on_outcome(outcome)
-        if outcome.attempt is not None:
-            self.tally.on_usage(outcome.attempt.usage)
+        attempt = outcome.attempt
+        if attempt is not None:
+            self.tally.on_usage(attempt.usage)
+            if self._observers:
+                goes_on = settled.retry_after_s is not None
+                self._tell_tried(lane, attempt.kind, sending.seconds, attempt.usage, goes_on=goes_on)
         if settled.retry_after_s is None:
             lane.settled += 1
         else:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TextIO
 
-from headrace.events import Event, Progress
-from headrace.observe.repeats import Repeats
+from headrace.events import Event, Progress, Tried
+from headrace.observe.repeats import BEYOND, Repeats
 from headrace.observe.wording import amounts, details, said
 
 _PAINT_S = 0.25
@@ -32,6 +32,27 @@ class Painter(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Words(Protocol):
+    """How what is said looks. `times`: how often an equal line has come by now; lines that differ in numbers alone are equal."""
+
+    def event(self, event: Event, times: int) -> str: ...
+
+    def summary(self, line: str, times: int) -> str:
+        """What was only counted: at the end, or (BEYOND, 0) when counting begins."""
+        ...
+
+
+class PlainWords:
+    """Words for people."""
+
+    def event(self, event: Event, times: int) -> str:
+        line = said(event) or ""
+        return line if times == 1 else f"{line} ({times:,} times)"
+
+    def summary(self, line: str, times: int) -> str:
+        return f"{line} ({times:,} times in all)" if times else line
 
 
 class PlainPainter:
@@ -66,9 +87,10 @@ class Display:
     or a full pipe never stops the event loop. A stream that breaks is given up silently.
     """
 
-    def __init__(self, painter: Painter, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, painter: Painter, seconds: Callable[[], float] = time.monotonic, words: Words | None = None) -> None:
         self._painter: Painter | None = painter
         self._seconds = seconds
+        self._words = PlainWords() if words is None else words
         self._repeats = Repeats()
         self._lines: deque[str] = deque()
         self._progress: Progress | None = None
@@ -76,13 +98,15 @@ class Display:
         self._thread = threading.Thread(target=self._work, name="headrace-display", daemon=True)
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, Tried):
+            return  # one a request: first, so that it costs next to nothing
         if isinstance(event, Progress):
             self._progress = event
             return
         text = said(event)
-        line = self._repeats.say(text) if text is not None else None
-        if line is not None:
-            self._lines.append(line)
+        times = self._repeats.count(text) if text is not None else None
+        if times is not None:
+            self._lines.append(self._words.event(event, times) if times else self._words.summary(BEYOND, 0))
 
     def paint(self, *, last: bool = False) -> None:
         """Write what has come since the last time."""
@@ -96,8 +120,10 @@ class Display:
                 painter.progress(self._progress, self._seconds(), last=last)
             if last:
                 painter.close()
-                for line in self._repeats.closing():
-                    painter.line(line)
+                for line, times in self._repeats.unsaid():
+                    painter.line(self._words.summary(line, times))
+                if self._repeats.beyond > 1:
+                    painter.line(self._words.summary(f"{self._repeats.beyond:,} messages of other kinds were not shown", 0))
         except (OSError, ValueError):
             self._painter = None  # nobody reads any more; the run goes on
 

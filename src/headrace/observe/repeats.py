@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 DISTINCT = 12
+BEYOND = "further messages of other kinds are only counted"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -20,27 +21,27 @@ class Repeats:
         self._last: dict[str, str] = {}
         self._beyond = 0
 
-    def say(self, line: str) -> str | None:
-        """The line to print now, or None."""
+    def count(self, line: str) -> int | None:
+        """How often the line has come, where it is to be said now; None where it is not, 0 for saying BEYOND instead."""
         key = _DIGITS.sub("0", line)
         if key not in self._counts and len(self._counts) >= DISTINCT:
             self._beyond += 1
-            return "further messages of other kinds are only counted" if self._beyond == 1 else None
+            return 0 if self._beyond == 1 else None
         count = self._counts[key] = self._counts.get(key, 0) + 1
         self._last[key] = line
         if not _is_power_of_hundred(count):
             return None
         self._said[key] = count
-        return line if count == 1 else f"{line} ({count:,} times)"
+        return count
 
-    def closing(self) -> list[str]:
-        """The counts that were not said yet, at the end."""
-        lines = [
-            f"{self._last[key]} ({count:,} times in all)" for key, count in self._counts.items() if count > self._said.get(key, 0)
-        ]
-        if self._beyond > 1:
-            lines.append(f"{self._beyond:,} messages of other kinds were not shown")
-        return lines
+    def unsaid(self) -> list[tuple[str, int]]:
+        """Lines whose count has grown since they were said last, each with its count."""
+        return [(self._last[key], count) for key, count in self._counts.items() if count > self._said.get(key, 0)]
+
+    @property
+    def beyond(self) -> int:
+        """How many lines of further kinds came, of which none was said."""
+        return self._beyond
 
 
 def _is_power_of_hundred(count: int) -> bool:
