@@ -63,7 +63,7 @@ ENGINE = (
     Mutation(
         "what a stop leaves in flight is not recorded",
         "headrace.engine.live",
-        "            self._record_unanswered(self._settler.cut(work, lane, started_at, loop.time() - started))\n",
+        "            self._record_unanswered(self._settler.cut(work, lane, started_at, seconds))\n",
         "",
     ),
     Mutation(
