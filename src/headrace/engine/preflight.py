@@ -48,10 +48,11 @@ class Preflight:
             self._engine.tell(Warned(f"{lane.endpoint.name}: {found.message}"))
 
     def on_first_reply(self, lane: Lane, settled: Outcome | Settled) -> None:
-        """A first answer that was cut says what is to be expected of the others."""
+        """A first answer that was cut says what is to be expected of the others; before they go, they are measured."""
         attempt = settled.outcome.attempt if isinstance(settled, Settled) else None
         if attempt is not None and attempt.kind is Kind.TRUNCATED:
             self._engine.tell(Warned(f"{lane.endpoint.name}: the first answer is not usable: {attempt.message}"))
+        self.look()
 
     def on_suspect(self, lane: Lane, settled: Outcome | Settled, usage: Usage) -> Outcome | Settled:
         """The server seems to have read only a part of a prompt: its answer is marked, and people are told once."""
@@ -69,7 +70,7 @@ class Preflight:
         return replace(settled, answer=replace(answer, notes=(*answer.notes, Note.INPUT_TRUNCATION_SUSPECTED)))
 
     def look(self) -> None:
-        """Hold the longest prompt read so far against each server's context. Once a second."""
+        """Hold the longest prompt read so far against each server's context. Once a second, and when a first answer is there."""
         waiting = [
             lane for lane in self._engine.lanes.left
             if lane.told is not None and lane.told.context is not None and lane.number not in self._warned

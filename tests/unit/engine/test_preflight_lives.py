@@ -188,6 +188,15 @@ def test_the_longest_prompt_is_held_against_the_context_and_the_others_go_on() -
     assert "the server's context is 1,000: such records fail alone, the others go on" in warned[0]
 
 
+def test_the_longest_prompt_is_measured_before_the_others_go() -> None:
+    server = Server(Laws(latency_ms=50))
+    server.told = Capacity("vllm", models=("m",), context=1000)
+    life, reason, warned = lived(server, count=8, max_tokens=1000)
+    assert (reason, life.count(State.DONE)) == (None, 8)
+    assert max(server.sent_at) < 1  # all is over before the first look of once a second
+    assert [line for line in warned if "leaves no room" in line]
+
+
 def test_ctx_01_answers_to_prompts_of_which_a_part_was_read_are_marked() -> None:
     server = Server(Laws(latency_ms=100, reads=2048))
     texts = [f"{n} " + "some more words of a text that goes on " * (40 + n * 8) for n in range(100)]
