@@ -191,6 +191,23 @@ def test_only_the_rest_of_an_unfinished_run_is_counted(mill: Any) -> None:
     assert f"{run} goes on: 4 units are settled, 6 are left" in mill.command("estimate", "job.toml").out
 
 
+def test_of_a_finished_run_nothing_goes_on(mill: Any) -> None:
+    mill.put_rows([{"text": "a b c"}, {"text": "a b c"}, {"text": "d e f"}])
+    mill.put_job(URL)
+    run = mill.rehearse().result.run
+    said = mill.command("estimate", "job.toml").out
+    assert "units     2: 1 equal one is asked once\n" in said
+    assert f"run       {run} has settled all of them\nrequests  0: nothing is to be sent\n" in said
+
+
+def test_divided_texts_are_told_of(mill: Any) -> None:
+    mill.put_rows([{"text": "Some words of a sentence. " * 40}, {"text": "short"}])
+    mill.put_job(URL, slice={"split": {"size": "300 chars"}})
+    pieces = looked_at(mill).pieces
+    assert pieces > 2
+    assert f"pieces    {pieces}, as long texts are divided\n" in mill.command("estimate", "job.toml").out
+
+
 def test_a_run_whose_input_was_not_read_whole_goes_on_with_all_that_it_has_not_settled(mill: Any) -> None:
     mill.put_texts(5000)
     stopped(mill, after=4)

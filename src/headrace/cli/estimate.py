@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.parameters import Json, Overrides
-from headrace.cli.printing import columns, print_json, print_lines
+from headrace.cli.printing import columns, facts, notes, print_json, print_lines
 from headrace.observe.text import printable
 from headrace.policy.budget import money
 
@@ -28,7 +27,6 @@ TokenizerOption = Annotated[
         help="Count exactly: a tokenizer.json or its folder, a .gguf, or cl100k_base, o200k_base, o200k_harmony or qwen3.5.",
     ),
 ]  # fmt: skip
-_WIDTH = 100
 _MESSAGE = 80
 _EXAMPLE = 40
 
@@ -59,11 +57,10 @@ def rehearse(job: Job, options: RunOptions | None, *, tokenizer: str | None = No
 
 
 def _print(found: Estimate) -> None:
-    print_lines(columns(_rows(found)))
+    print_lines(facts(_rows(found)))
     if found.rejects:
         print_lines(["", *columns([("rejected", "kind", "such as", "reason"), *map(_reject, found.rejects)])])
-    for note in found.notes:
-        print_lines(textwrap.wrap(printable(note), _WIDTH, initial_indent="note: ", subsequent_indent="      "))
+    print_lines(notes(found.notes))
 
 
 def _reject(group: Group) -> tuple[str, str, str, str]:
@@ -79,11 +76,16 @@ def _reject(group: Group) -> tuple[str, str, str, str]:
 def _rows(found: Estimate) -> list[tuple[str, str]]:
     excluded = f", {found.excluded:,} more left out by input.where" if found.excluded else ""
     rejected = f", {found.rejected:,} of them rejected" if found.rejected else ""
+    ones = "one is" if found.duplicates == 1 else "ones are"
     rows = [
         ("items", f"{found.items:,}{rejected}{excluded}"),
-        ("units", f"{found.units:,}" + (f": {found.duplicates:,} equal ones are asked once" if found.duplicates else "")),
+        ("units", f"{found.units:,}" + (f": {found.duplicates:,} equal {ones} asked once" if found.duplicates else "")),
     ]
-    if found.continues is not None:
+    if found.pieces > found.items - found.rejected:
+        rows.append(("pieces", f"{found.pieces:,}, as long texts are divided"))
+    if found.continues is not None and found.settled >= found.units:
+        rows.append(("run", f"{found.continues} has settled all of them"))
+    elif found.continues is not None:
         rows.append(("run", f"{found.continues} goes on: {found.settled:,} units are settled, {found.requests:,} are left"))
     if found.reused:
         rows.append(("reused", f"{found.reused:,} answers are taken over from another run"))

@@ -119,7 +119,7 @@ def _write(target: Path, text: str, *, force: bool) -> None:
 
 def _next(target: Path, key_env: str | None) -> list[str]:
     job = shlex.quote(str(target))
-    lines = [f"headrace run {job}", "headrace status"]
+    lines = [f"headrace estimate {job}", f"headrace run {job}", "headrace status"]
     if key_env is not None and not os.environ.get(key_env):
         lines.insert(0, f"export {key_env}=…      (it is not set here)")
     return lines

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.parameters import Json
-from headrace.cli.printing import columns, print_json, print_lines, print_tables
+from headrace.cli.printing import facts, notes, print_json, print_lines, print_tables
 from headrace.errors import SpecError
 from headrace.observe.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.policy.capacity import Row
     from headrace.runs.plan import Planned, Wanted
 
 _MOST_TOKENS = 10**9
 _MOST_GPUS = 65_536
-_WIDTH = 100
 _SHOWN = 50  # of a model's path
 _SIZES = "a number and a unit: 80GiB, 80GB, 81920MiB"
 
@@ -203,16 +204,21 @@ def _key(variable: str | None) -> str | None:
 
 
 def _print(planned: Planned) -> None:
-    print_lines(columns(_rows(planned)))
+    print_lines(facts(_rows(planned)))
     rows = [
         [f"{row.tokens:,}", _bytes(row.bytes_per_request), "-" if row.max_concurrency is None else f"{row.max_concurrency:,}"]
-        for row in planned.plan.table
+        for row in _worth(planned.plan.table)
     ]
     if rows:
         print_lines([""])
         print_tables((["tokens a request", "memory a request", "at once"], rows))
-    for note in planned.notes:
-        print_lines(textwrap.wrap(printable(note), _WIDTH, initial_indent="note: ", subsequent_indent="      "))
+    print_lines(notes(planned.notes))
+
+
+def _worth(table: Sequence[Row]) -> Sequence[Row]:
+    """The rows up to the first length of which none fits."""
+    none = next((number for number, row in enumerate(table) if row.max_concurrency == 0), len(table))
+    return table[: none + 1]
 
 
 def _rows(planned: Planned) -> list[tuple[str, str]]:
@@ -222,7 +228,7 @@ def _rows(planned: Planned) -> list[tuple[str, str]]:
     shared = f", {load.shared_prefix:,} of them shared" if load.shared_prefix else ""
     rows = [("model", _model(planned)), ("attention", _attention(planned))]
     if planned.server is None:
-        rows.append(("weights", _bytes(described.weights)))
+        rows.append(("weights", _known(described.weights)))
         if memory.gpu_memory is not None:
             gpus = memory.copies * memory.tp * memory.pp
             kept = (
@@ -232,13 +238,13 @@ def _rows(planned: Planned) -> list[tuple[str, str]]:
             )
             rows.append(("memory", f"{gpus} × {size(memory.gpu_memory)}, {kept}"))
         rows.append(
-            ("pool", _bytes(found.kv_pool_bytes) + ("" if found.kv_pool_tokens is None else f", {found.kv_pool_tokens:,} tokens"))
+            ("pool", _known(found.kv_pool_bytes) + ("" if found.kv_pool_tokens is None else f", {found.kv_pool_tokens:,} tokens"))
         )
     elif found.kv_pool_tokens is not None:
         rows.append(("pool", f"{found.kv_pool_tokens:,} tokens, told by the server"))
     if found.bytes_per_token is not None and planned.store is not None:
         rows.append(("a token", f"{found.bytes_per_token:,} bytes at {planned.store.kind}"))
-    rows.append(("a request", f"{load.tokens:,} tokens{shared}: {_bytes(found.bytes_per_request)}"))
+    rows.append(("a request", f"{load.tokens:,} tokens{shared}: {_known(found.bytes_per_request)}"))
     exact = "" if found.times is None or planned.server is not None else f" ({found.times:,.2f})"
     rows.append(("at once", "unknown" if found.max_concurrency is None else f"{found.max_concurrency:,} requests{exact}"))
     if found.max_concurrency != 0:
@@ -261,6 +267,10 @@ def _attention(planned: Planned) -> str:
     if attention is None:
         return "not looked at: the server knows what it holds" if planned.server else "unknown"
     return f"{attention.name}: {', '.join(map(layers, attention.groups))}"
+
+
+def _known(count: int | None) -> str:
+    return "unknown" if count is None else _bytes(count)
 
 
 def _bytes(count: int | None) -> str:

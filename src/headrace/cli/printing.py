@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -23,6 +25,8 @@ from headrace.errors import (
 )
 from headrace.observe.text import printable
 
+_NOTE_WIDTH = 100
+_LEAST_WIDTH = 40
 _KINDS: tuple[tuple[type[HeadraceError], str], ...] = (
     (NotYetError, "not_yet"),
     (SpecError, "spec"),
@@ -63,6 +67,34 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names and what is said of them, aligned. On a terminal what is too long goes on below, under its own beginning."""
+    lines, width = columns(rows), _terminal_width()
+    if width is None:
+        return lines
+    indent = " " * (max(len(printable(name)) for name, _ in rows) + 2)
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    ]
+
+
+def notes(lines: Iterable[str]) -> list[str]:
+    """`note: …` for each, in lines of at most 100 columns, and of no more than the terminal has."""
+    width = min(_NOTE_WIDTH, _terminal_width() or _NOTE_WIDTH)
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(printable(line), width, initial_indent="note: ", subsequent_indent="      ")
+    ]
+
+
+def _terminal_width() -> int | None:
+    """None where stdout is none: who reads lines from a pipe wants them whole."""
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if sys.stdout.isatty() else None
 
 
 def print_tables(*tables: tuple[Sequence[str], Sequence[Sequence[str]]]) -> None:

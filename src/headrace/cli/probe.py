@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json
-from headrace.cli.printing import columns, print_json, print_lines, print_words
+from headrace.cli.printing import columns, facts, print_json, print_lines, print_words
 
 if TYPE_CHECKING:
     from headrace.runs.probing import Asking, Probed
@@ -124,7 +124,7 @@ def _swept_lines(swept: Swept, said: int | None) -> list[str]:
 def _lines(document: dict[str, Any], block: int | None, *, prefix_caching: bool | None) -> list[str]:
     capacity, models = document["capacity"], document["models"]
     shown = models[:10] + ([f"and {len(models) - 10} more"] if len(models) > 10 else [])
-    return columns(
+    return facts(
         [
             ("server", document["server"]),
             ("models", ", ".join(shown) or "not listed"),

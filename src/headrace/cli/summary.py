@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.cli.printing import columns
+from headrace.cli.printing import facts
 from headrace.observe.wording import duration
 from headrace.policy.budget import money
 
@@ -49,7 +49,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         "oldest": not (status.get("in_flight") or {}).get("oldest_s"),
     }
     rows = [row for row in rows if not unsaid.get(row[0])]
-    return columns(rows) + [f"advice: {line}" for line in status["advice"]]
+    return facts(rows) + [f"advice: {line}" for line in status["advice"]]
 
 
 def item_counts(items: Mapping[str, int]) -> str:

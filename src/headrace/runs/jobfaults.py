@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from headrace.errors import SpecError
 from headrace.runs.jobsecrets import HIDDEN, looks_secret, shown_name
-from headrace.spec import JobSpec
+from headrace.spec import ENDPOINT_LIST, JobSpec
 
 _SHOWN = 60
 _MISSING = object()
@@ -107,6 +107,8 @@ def _allowed(error: ErrorDetails) -> str:
     context = error.get("ctx", {})
     if error["loc"] == ("endpoint",) and kind == "list_type":
         return "a table"  # which a list of one stands for
+    if error["loc"] == ("prices",) and kind == "model_type":
+        return f'a table or "{ENDPOINT_LIST}"'
     if kind in _TYPES:
         return _TYPES[kind]
     if kind in _BOUNDS:

@@ -34,6 +34,10 @@ _PRICE_FORMS: dict[tuple[str, ...], int] = {
     ("gpu_hour", "tokens_per_second", "gpus"): 2,
     ("file",): 1,
 }
+_LACKING = {
+    "gpu_hour": "what one GPU costs for an hour, in USD",
+    "tokens_per_second": "what the server delivers in a second, prompts and answers together",
+}
 _PROMPT_FORMS = ("user", "messages", "prompt", "input")
 
 
@@ -235,7 +239,8 @@ def _check_prices(prices: PricesSpec | None) -> None:
     lacking = [key for key in form[: _PRICE_FORMS[form]] if key not in written]
     if lacking:
         raise SpecError(
-            f"prices.{lacking[0]} is missing beside {', '.join(key for key in form if key in written)}; write 0 where it is free",
+            f"prices.{lacking[0]} is missing beside {', '.join(key for key in form if key in written)}; "
+            + _LACKING.get(lacking[0], "write 0 where it is free"),
             key=f"prices.{lacking[0]}",
             found="nothing",
             allowed="a number",

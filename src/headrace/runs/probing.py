@@ -120,9 +120,8 @@ def opened(spec: JobSpec, environ: Mapping[str, str], base: Path, response_forma
     try:
         return open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
     except SpecError as error:
-        raise SpecError(
-            _optioned(str(error)), key=_optioned(error.key or ""), found=error.found, allowed=error.allowed
-        ) from error
+        words, key = _optioned(str(error)), _optioned(error.key or "")
+        raise SpecError(words, key=key, found=error.found, allowed=error.allowed) from error
 
 
 async def _with(

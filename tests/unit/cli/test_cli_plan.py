@@ -90,6 +90,9 @@ def test_what_is_not_understood_is_unknown_and_no_error(capsys: pytest.CaptureFi
     assert document["weights_bytes"] == 10 * GIB
     assert "compress_rates is not understood" in document["notes"][0]
     assert (document["suggested_start"], document["table"], document["kv_dtype"]) == (6, [], None)
+    assert app.invoke(["plan", "--model", put("DeepSeek-V4"), "--gpu-memory", "80GiB", *ASKED]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"a request   8,192 tokens: unknown", "at once     unknown"} <= {*lines}
 
 
 def test_types_of_the_cache(capsys: pytest.CaptureFixture[str]):
@@ -146,6 +149,10 @@ def test_a_request_longer_than_the_context_is_told(capsys: pytest.CaptureFixture
 def test_nothing_fits_and_nothing_is_to_be_started(capsys: pytest.CaptureFixture[str]):
     document = told(capsys, "--model", put("Llama-3.1-8B", 16 * GIB), "--gpu-memory", "16GiB", *ASKED)
     assert (document["kv_pool_bytes"], document["max_concurrency"], document["suggested_start"]) == (0, 0, 0)
+    assert app.invoke(["plan", "--model", put("Llama-3.1-8B", 16 * GIB), "--gpu-memory", "16GiB", *ASKED]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if " MiB " in line and "," in line[:16]] == [
+        ["1,024", "128.00", "MiB", "0"]
+    ]
 
 
 def test_a_shared_prefix_is_counted_once(capsys: pytest.CaptureFixture[str]):

@@ -59,7 +59,7 @@ def test_the_answers_of_a_person_become_a_job(typing: Callable[..., list[str]], 
     assert str(spec.prompt.system).startswith("Which animal?")
     assert "[in.jsonl]" in asked[0]
     assert "name, text, lang" in (out := capsys.readouterr().out)
-    assert "headrace run job.toml" in out
+    assert "  headrace estimate job.toml\n  headrace run job.toml\n" in out
 
 
 def test_json_by_fields_and_by_a_file_and_plain_text_can_be_asked_for(typing: Callable[..., list[str]]) -> None:

@@ -56,6 +56,11 @@ def refused(value: dict[str, Any], overrides: tuple[str, ...] = ()) -> SpecError
     return caught.value
 
 
+def test_prices_may_be_a_table_or_the_endpoints_own_list():
+    assert str(refused(job(prices="list"))) == "prices: found 'list'; allowed: a table or \"endpoint\""
+    assert job_from_dict(job(prices="endpoint"), BASE).spec.prices is not None
+
+
 def test_a_small_job_has_the_contracts_defaults() -> None:
     spec = job_from_dict(JOB, BASE).spec
     assert (spec.limits.max_attempts, spec.limits.unit_deadline, spec.limits.give_up_after) == (6, 3600.0, 1800.0)

@@ -58,7 +58,8 @@ def test_every_endpoint_has_the_price_of_its_own_model(tmp_path: Path) -> None:
     [
         ({}, "prices: found none of them; allowed: prices per million"),
         ({"input_per_million": 1}, "prices.output_per_million is missing beside input_per_million; write 0 where it is free"),
-        ({"gpu_hour": 1}, "prices.tokens_per_second is missing beside gpu_hour"),
+        ({"gpu_hour": 1}, "prices.tokens_per_second is missing beside gpu_hour; what the server delivers in a second"),
+        ({"tokens_per_second": 1}, "prices.gpu_hour is missing beside tokens_per_second; what one GPU costs for an hour"),
         ({"gpu_hour": 1, "file": LIST}, "prices: found gpu_hour and file"),
         ({"model": "x"}, "prices: found none of them"),
         ({"input_per_million": 1, "output_per_million": 1, "model": "x"}, "prices.model: names an entry of a list"),
