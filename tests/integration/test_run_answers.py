@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.runs.status import failures
+from headrace.runs.failures import failures
 from headrace.testing.sim import Rule
 
 URL = "http://127.0.0.1:9/v1"

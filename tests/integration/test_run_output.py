@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import SpecError
+from headrace.runs.failures import failures
 from headrace.runs.outputs import export_run
 from headrace.runs.registry import RunFolder
-from headrace.runs.status import failures, show, status
+from headrace.runs.status import show, status
 from headrace.testing.sim import Rule
 from headrace.values import Status
 
@@ -168,6 +169,21 @@ def test_failures_are_grouped_with_counts_and_examples(mill):
     assert set(groups[0]["examples"]) <= {"r3", "r4", "r5"}
     assert groups[1]["examples"] == ["bad"]
     assert "The image is broken." in groups[0]["message"]
+
+
+def test_failures_that_differ_by_their_numbers_alone_are_one_group(mill):
+    mill.put_rows([{"id": f"r{n}", "text": f"row {n}. " + "word " * 40 * n} for n in range(1, 7)])
+    mill.put_job(URL, input={"id": "id"}, slice={"max_input": "600 chars"})
+    done = mill.rehearse(
+        Rule(match="row 1.", status=400, body={"error": {"message": "Your prompt has 301 tokens."}}),
+        Rule(match="row 2.", status=400, body={"error": {"message": "Your prompt has 302 tokens."}}),
+    )
+    groups = failures(done.result.folder)["groups"]
+    assert [(group["status"], group["kind"], group["count"]) for group in groups] == [
+        ("rejected", "bad_input", 4), ("failed", "bad_request", 2),
+    ]  # fmt: skip
+    assert groups[1]["examples"] == ["r1", "r2"]
+    assert len(groups[0]["examples"]) == 3
 
 
 def test_failures_come_with_how_a_record_and_its_answer_begin(mill):

@@ -14,10 +14,10 @@ import pytest
 import headrace
 from headrace.errors import SpecError
 from headrace.ledger.reader import LedgerReader
+from headrace.runs.failures import failures
 from headrace.runs.pipeline import RunOptions
 from headrace.runs.registry import RunFolder
 from headrace.runs.retry import retry
-from headrace.runs.status import failures
 from headrace.testing.laws import Laws
 from headrace.testing.replies import Prompt, likeliest
 from headrace.testing.sim import Rule, SimOptions, SimServer

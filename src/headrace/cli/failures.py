@@ -13,7 +13,7 @@ _EXCERPT = 160
 
 def failures(run: Run = None, json: Json = False) -> None:
     """Show what failed, was rejected or quarantined: grouped by kind and message, with examples."""
-    from headrace.runs.status import failures as failures_of  # noqa: PLC0415 (help and completion do not pay for it)
+    from headrace.runs.failures import failures as failures_of  # noqa: PLC0415 (help and completion do not pay for it)
 
     document = failures_of(found(run).path)
     if json:

@@ -164,8 +164,11 @@ def _path(model: Path | None) -> Path | None:
 
 
 def _key(variable: str | None) -> str | None:
+    from headrace.runs.jobsecrets import refuse_key_for_name  # noqa: PLC0415 (as above)
+
     if variable is None:
         return None
+    refuse_key_for_name(variable)
     key = os.environ.get(variable, "")
     if not key:
         raise SpecError(f"--api-key-env names {variable}, which is not set", key="--api-key-env")

@@ -186,8 +186,11 @@ def _share(text: str) -> float:
 
 
 def _key(variable: str | None) -> str | None:
+    from headrace.runs.jobsecrets import refuse_key_for_name  # noqa: PLC0415 (as above)
+
     if variable is None:
         return None
+    refuse_key_for_name(variable)
     key = os.environ.get(variable, "").strip()
     if not key:
         raise SpecError(f"--api-key-env names {variable[:60]!a}, which is not set", key="--api-key-env")

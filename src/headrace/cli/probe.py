@@ -124,13 +124,12 @@ def _swept_lines(swept: Swept, said: int | None) -> list[str]:
 def _lines(document: dict[str, Any], block: int | None, *, prefix_caching: bool | None) -> list[str]:
     capacity, models = document["capacity"], document["models"]
     shown = models[:10] + ([f"and {len(models) - 10} more"] if len(models) > 10 else [])
-    held = f"{_number(capacity['tokens'])} tokens" + (f" in blocks of {block}" if block is not None else "")
     return columns(
         [
             ("server", document["server"]),
             ("models", ", ".join(shown) or "not listed"),
-            ("context", f"{_number(document['context'])} tokens"),
-            ("at once", f"{_number(capacity['requests'])} requests, {held}"),
+            ("context", "unknown" if document["context"] is None else f"{document['context']:,} tokens"),
+            ("at once", _held(capacity, block)),
             ("said by", capacity["from"] or "nobody: the window finds out"),
             ("prefixes", {True: "cached", False: "not cached", None: "unknown"}[prefix_caching]),
             ("schema", _can(document, "json_schema")),
@@ -146,8 +145,13 @@ def _knee(swept: Swept) -> str:
     return f"not seen up to {swept.levels[-1].concurrency:,} in flight" if swept.levels else "not seen"
 
 
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
+def _held(capacity: dict[str, Any], block: int | None) -> str:
+    """`8 requests, 65,536 tokens in blocks of 16`; one word where neither is told."""
+    requests, tokens = capacity["requests"], capacity["tokens"]
+    parts = [] if requests is None else [f"{requests:,} requests"]
+    if tokens is not None:
+        parts.append(f"{tokens:,} tokens" + (f" in blocks of {block}" if block is not None else ""))
+    return ", ".join(parts) or "unknown"
 
 
 def _can(document: dict[str, Any], what: str) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.reports.agreement import Labels, answers_of
 from headrace.reports.noise import Numbers
-from headrace.runs.status import item_name
+from headrace.runs.failures import item_name
 
 BUCKETS = 120  # over time, at most
 BINS = 24

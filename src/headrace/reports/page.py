@@ -18,8 +18,9 @@ from headrace.observe.text import printable
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
+from headrace.runs.failures import failures
 from headrace.runs.registry import RunFolder
-from headrace.runs.status import failures, status
+from headrace.runs.status import status
 
 _CELL = 200
 _GROUPS = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -16,13 +15,13 @@ from headrace.runs.making import Making
 from headrace.runs.pieces import Dividing
 from headrace.runs.recall import Recall
 from headrace.runs.reuse import Reuse
+from headrace.runs.shapes import shape_of
 from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces
 from headrace.values import Intaken, Item, Kind, Note, Outcome, Piece, Record, Slice, Unit
 
 ALL_ALIKE = 1000  # so many rejects for one reason, and nothing else, are the user's mistake and not the records'
 _CUT = to_bits([Note.INPUT_CUT])
-_VARIABLE = re.compile(r"[0-9]+|;.*|\(.*|'[^']*'.*has.*", re.DOTALL)
 
 
 class Reading(Struct, frozen=True):
@@ -261,11 +260,6 @@ class _Made:
         self.reasons.append(reason)
         self.rejected += 1
         self.next_item += 1
-
-
-def shape_of(reason: str) -> str:
-    """A reject's reason without what differs from record to record: equal for those that are rejected for one reason."""
-    return _VARIABLE.sub("#", reason)
 
 
 def _listed(names: Sequence[str], most: int = 20) -> str:

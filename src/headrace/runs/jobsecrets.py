@@ -95,22 +95,31 @@ def _refuse_in_endpoint(entry: dict[str, Any]) -> None:
         names += [("endpoint.headers_env", value) for value in entry["headers_env"].values()]
     for key, value in names:
         if value is not None and not _is_env_name(value):
-            raise SpecError(
-                f"{key}: found no name of an environment variable (not shown: it could be a key); such a name is letters, "
-                "digits and _",
-                key=key,
-                found=HIDDEN,
-                allowed="the name of an environment variable",
-            )
+            raise _unnamed(key)
     path = entry.get("api_key_file")
     if _is_key_itself(path):
         raise _refused("endpoint.api_key_file")
+
+
+def refuse_key_for_name(variable: str) -> None:
+    """Raise SpecError where `--api-key-env` was given what names no variable: it could be the key itself, and is not repeated."""
+    if not _is_env_name(variable):
+        raise _unnamed("--api-key-env")
 
 
 def _refuse_names(section: str, table: dict[str, Any]) -> None:
     for name in table:
         if name.lower().replace("-", "_") in _FORBIDDEN_KEYS:
             raise _refused(f"{section}.{name}" if section else name)
+
+
+def _unnamed(key: str) -> SpecError:
+    return SpecError(
+        f"{key}: found no name of an environment variable (not shown: it could be a key); such a name is letters, digits and _",
+        key=key,
+        found=HIDDEN,
+        allowed="the name of an environment variable",
+    )
 
 
 def _refused(key: str) -> SpecError:

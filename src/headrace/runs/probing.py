@@ -13,6 +13,7 @@ from headrace.endpoints.http import NO_KEY, HttpEndpoint
 from headrace.endpoints.open import open_endpoint
 from headrace.endpoints.redact import shown_url
 from headrace.errors import EndpointError, SpecError
+from headrace.runs.jobsecrets import refuse_key_for_name
 from headrace.spec import JobSpec
 from headrace.values import Capacity, Failure, Kind, Reply, Request
 
@@ -25,6 +26,7 @@ _MOST_MENDS = 5
 _UNREACHED = frozenset(
     {Kind.AUTH, Kind.QUOTA, Kind.BAD_ENDPOINT, Kind.CONNECTION, Kind.TIMEOUT, Kind.PROTOCOL, Kind.SERVER_ERROR}
 )
+_OPTIONS = {"endpoint.api_key_env": "--api-key-env", "endpoint.api_key_file": "--api-key-file", "endpoint.url": "the URL"}
 
 Found = TypeVar("Found")
 
@@ -68,6 +70,8 @@ async def probe(asking: Asking, environ: Mapping[str, str], base: Path) -> Probe
     """
     if asking.url == "local":
         raise SpecError("probe: `headrace local status` tells of the embedded model; give http(s)://host/v1", key="URL")
+    if asking.api_key_env is not None:
+        refuse_key_for_name(asking.api_key_env)
     spec = spec_of(asking)
     capacity = await _with(spec, environ, base, lambda endpoint: endpoint.capacity())
     if capacity is not None and capacity.server in _KNOWN and capacity.models:
@@ -112,8 +116,13 @@ def _response_format() -> dict[str, Any]:
 
 
 def opened(spec: JobSpec, environ: Mapping[str, str], base: Path, response_format: dict[str, Any] | None = None) -> HttpEndpoint:
-    """The endpoint of such a job, to be closed by the caller. Raises SpecError."""
-    return open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
+    """The endpoint of such a job, to be closed by the caller. Raises SpecError, in the words of this command's options."""
+    try:
+        return open_endpoint(spec, 0, base=base, environ=environ, response_format=response_format)
+    except SpecError as error:
+        raise SpecError(
+            _optioned(str(error)), key=_optioned(error.key or ""), found=error.found, allowed=error.allowed
+        ) from error
 
 
 async def _with(
@@ -133,8 +142,15 @@ async def _with(
 
 def said_of(failure: Failure, name: str) -> str:
     """One line that names the endpoint, with the options of this command instead of a job's keys."""
-    words = failure.message.replace(NO_KEY, "no key was sent: --api-key-env or --api-key-file names one")
+    words = _optioned(failure.message.replace(NO_KEY, "no key was sent: --api-key-env or --api-key-file names one"))
     return words if name in words else f"{name}: {words}"
+
+
+def _optioned(words: str) -> str:
+    """What a job's keys are called here."""
+    for key, option in _OPTIONS.items():
+        words = words.replace(key, option)
+    return words
 
 
 async def _send_with_schema(endpoint: HttpEndpoint) -> tuple[Reply | Failure, bool | None]:

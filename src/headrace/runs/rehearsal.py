@@ -15,12 +15,13 @@ from headrace.ledger.dedupe import DedupeIndex
 from headrace.ledger.reader import LedgerReader
 from headrace.policy import tokens
 from headrace.policy.tokens import Span
-from headrace.runs.intake import InputIntake, Reading, Stores, shape_of
+from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.lifecycle import Choice, Way
 from headrace.runs.making import Making
 from headrace.runs.prompttexts import PromptTexts, prompt_texts
 from headrace.runs.reuse import Reuse
 from headrace.runs.savings import Beginnings
+from headrace.runs.shapes import shape_of
 from headrace.sources.open import OpenedSource
 from headrace.values import Item, Unit
 

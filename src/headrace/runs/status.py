@@ -8,28 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace import canon
 from headrace.clock import WallClock
 from headrace.ledger.lock import is_held
 from headrace.ledger.notes import to_bits
-from headrace.ledger.reader import LedgerReader, as_text
+from headrace.ledger.reader import LedgerReader
 from headrace.policy.advice import advise
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
 from headrace.runs.capacities import ceilings_of
 from headrace.runs.divided import join_of
-from headrace.runs.excerpts import Excerpts
+from headrace.runs.failures import item_name
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import tariffs_of
 from headrace.runs.symptoms import symptoms_of
-from headrace.values import Note, Origin, Sent, State, Status
+from headrace.values import Note, Origin, Sent, State
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
 _SUSPECTED = to_bits([Note.INPUT_TRUNCATION_SUSPECTED])
 _INTERRUPTED = frozenset({130, 143})
-_EXAMPLES = 3
-_EXCERPTS = 100  # groups with an excerpt; nobody reads more
 
 
 def status(path: Path, *, ended: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -271,46 +268,3 @@ def _in_flight(reader: LedgerReader, *, running: bool) -> dict[str, Any]:
 
 def _share(part: int, whole: int) -> float:
     return round(part / whole, 6) if whole else 0.0
-
-
-# -- failures
-
-
-def failures(path: Path) -> dict[str, Any]:
-    """The document of `failures --json`: what failed, was quarantined or rejected, by kind and message, most first.
-
-    `excerpt` shows how the first example's record and its answer begin.
-    """
-    folder = RunFolder(path)
-    reader = LedgerReader(folder.ledger)
-    try:
-        reader.snapshot()
-        groups = [
-            _group(reader, _STATUS[State(state)], as_text(error) or "", count, (low, high))
-            for state, error, count, low, high in reader.all("failed_units" if join_of(reader) is None else "failed_pieces")
-        ]
-        groups += [
-            _group(reader, Status.REJECTED.value, as_text(error) or "", count, (low, high))
-            for error, count, low, high in reader.all("rejected_items")
-        ]
-        groups.sort(key=lambda group: -int(group["count"]))
-        with Excerpts(reader, folder) as excerpts:
-            for number, group in enumerate(groups):
-                seq = group.pop("first")
-                group["excerpt"] = excerpts.of(seq) if number < _EXCERPTS else None
-    finally:
-        reader.close()
-    return {"groups": groups}
-
-
-def _group(reader: LedgerReader, what: str, error: str, count: int, places: tuple[int, int]) -> dict[str, Any]:
-    kind, _, message = error.partition(": ")
-    names = [item_name(reader, place) for place in dict.fromkeys(places)]
-    examples = names[:_EXAMPLES]
-    return {"status": what, "kind": kind, "message": message, "count": count, "examples": examples, "first": places[0]}
-
-
-def item_name(reader: LedgerReader, seq: int) -> Any:
-    """How people know an item: its id field, else its number."""
-    _, number, name = reader.one("item_names", (seq,))
-    return number if name is None else canon.decode(as_text(name) or "null")

@@ -16,7 +16,7 @@ from headrace.cli import status as status_command
 from headrace.errors import LedgerError
 from headrace.events import Warned
 from headrace.protocols import Observer
-from headrace.runs import outputs, status
+from headrace.runs import failures, outputs, status
 from headrace.runs.registry import RUNS_FOLDER, create_run
 from headrace.values import Kind, Status
 
@@ -97,7 +97,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     pipeline = SimpleNamespace(execute=fake.execute, RunOptions=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "headrace.runs.retry", SimpleNamespace(retry=fake.retry))
     monkeypatch.setitem(sys.modules, "headrace.runs.pipeline", pipeline)
-    for name in ("status", "failures", "show"):
+    monkeypatch.setattr(failures, "failures", fake.failures)
+    for name in ("status", "show"):
         monkeypatch.setattr(status, name, getattr(fake, name))
     monkeypatch.setattr(outputs, "export_run", fake.export)
     return fake
