@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headrace.events import Event, Progress
 from headrace.runs.jobfile import load_job
 from headrace.runs.pipeline import execute
 from headrace.testing.sim import SimOptions, SimServer
@@ -65,9 +66,9 @@ def test_scl_02_there_are_tasks_for_what_is_in_flight_and_no_more(mill, monkeypa
     async def counted(folder: Path) -> Any:
         async with SimServer(SimOptions(answer="text:ok", latency_ms=5)) as sim:
 
-            def observe(event: Any) -> None:
+            def observe(event: Event) -> None:
                 most.append(len(asyncio.all_tasks()))
-                if sim.stats.requests and not first:
+                if isinstance(event, Progress) and sim.stats.requests and not first:
                     first.append(event.total)
 
             return await execute(load_job(folder / "job.toml", [f"endpoint.url={sim.url}"]), None, [observe])

@@ -77,6 +77,18 @@ def test_nonsense_is_no_slope() -> None:
     assert 0.5 < scale.slope < 1.1
 
 
+def test_counts_that_no_line_goes_through_teach_a_ratio() -> None:
+    """A slope that no tokenizer has is not believed, and a search for odd answers that finds others each time has an end."""
+    estimates, counts = [574.0, 804.0, 72.0, 127.0, 763.0], [13735, 161, 118, 1427, 947]
+    scale = fit(estimates, counts)
+    assert scale is not None
+    assert scale.constant == 0.0
+    assert scale.slope > 0
+    endless = fit([132.0, 454.0, 247.0, 952.0, 632.0], [395, 9684, 741, 190, 1896])
+    assert endless is not None
+    assert 3 <= endless.count <= 5
+
+
 def test_the_longest_alone_do_not_tell_where_the_line_begins() -> None:
     """What was sent first may be the longest: their odd ones turn a free line, and the short ones pay for it."""
     rng = random.Random(7)

@@ -116,3 +116,13 @@ def test_a_long_text_is_counted_as_its_parts_are() -> None:
     line = "Package descriptions of some length, with 42 numbers and (a few) marks.\n"
 
     assert estimate(line * 20_000) == pytest.approx(20_000 * estimate(line), rel=1e-4)
+
+
+def test_texts_are_counted_together_as_they_are_alone() -> None:
+    texts = ["Zwölf Boxkämpfer", "", "漢字 and 1,000 tokens", "\ud800"]
+    together = weigh(profile(joined(texts)))
+    alone = [span(text) for text in texts]
+    assert together.expected == pytest.approx(sum(one.expected for one in alone))
+    assert together.low == pytest.approx(sum(one.low for one in alone))
+    assert together.high == pytest.approx(sum(one.high for one in alone))
+    assert estimate(texts[0].encode()) == estimate(texts[0]) == pytest.approx(alone[0].expected, rel=1e-5)
