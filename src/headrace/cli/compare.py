@@ -19,7 +19,7 @@ _VALUE = 32
 _DIFF_LINES = 20
 _ROWS = 10
 _ANSWER = 60
-_WORDS = {"differs": "differs", "noise": "within noise", "unknown": "too little to tell", "equal": "equal"}
+_WORDS = {"noise": "within noise", "unknown": "too little to tell"}
 
 
 def compare(a: A, b: Others, json: Json = False) -> None:
@@ -94,7 +94,8 @@ def _operation(document: dict[str, Any]) -> list[str]:
     rows = [("", "a", "b", "")]
     for name, (a, b) in document["operation"].items():
         if a is not None or b is not None:
-            rows.append((name, _figure(name, a), _figure(name, b), _WORDS[document["verdicts"][name]]))
+            verdict = document["verdicts"][name]
+            rows.append((name, _figure(name, a), _figure(name, b), _WORDS.get(verdict, verdict)))
     return columns(rows)
 
 

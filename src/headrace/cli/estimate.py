@@ -10,6 +10,7 @@ import typer
 from headrace.cli.parameters import Json, Overrides
 from headrace.cli.printing import columns, facts, notes, print_json, print_lines
 from headrace.observe.text import printable
+from headrace.observe.wording import duration
 from headrace.policy.budget import money
 
 if TYPE_CHECKING:
@@ -128,19 +129,10 @@ def _cost(cost: Cost) -> str:
 def _time(seconds: Between, known_by: str) -> str:
     if seconds.low is None:
         return "unknown: no run of this job has answers, and no endpoint names a limit"
-    high = "" if seconds.high is None else f" to {_duration(seconds.high)}"
-    low = _duration(seconds.low)
+    high = "" if seconds.high is None else f" to {duration(seconds.high)}"
+    low = duration(seconds.low)
     span = low if high == f" to {low}" else f"{low}{high}" if high else f"{low} or more"
     return f"{span}, by {known_by}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    if minutes < 100:
-        return f"{minutes:.0f} min"
-    return f"{minutes / 60:.1f} h" if minutes < 48 * 60 else f"{minutes / 1440:.1f} days"
 
 
 def _cache(found: Estimate) -> list[tuple[str, str]]:

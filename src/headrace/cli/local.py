@@ -164,17 +164,9 @@ def _path(model: Path | None) -> Path | None:
 
 
 def _key(variable: str | None) -> str | None:
-    from headrace.runs.jobsecrets import refuse_key_for_name  # noqa: PLC0415 (as above)
+    from headrace.runs.jobsecrets import key_in  # noqa: PLC0415 (as above)
 
-    if variable is None:
-        return None
-    refuse_key_for_name(variable)
-    key = os.environ.get(variable, "")
-    if not key:
-        raise SpecError(f"--api-key-env names {variable}, which is not set", key="--api-key-env")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise SpecError(f"--api-key-env: {variable} holds what no HTTP header can carry", key="--api-key-env")
-    return key
+    return None if variable is None else key_in(variable, os.environ)
 
 
 def _kept_key(server: LocalServer) -> AbstractContextManager[Path]:

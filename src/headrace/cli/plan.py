@@ -187,17 +187,9 @@ def _share(text: str) -> float:
 
 
 def _key(variable: str | None) -> str | None:
-    from headrace.runs.jobsecrets import refuse_key_for_name  # noqa: PLC0415 (as above)
+    from headrace.runs.jobsecrets import key_in  # noqa: PLC0415 (as above)
 
-    if variable is None:
-        return None
-    refuse_key_for_name(variable)
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise SpecError(f"--api-key-env names {variable[:60]!a}, which is not set", key="--api-key-env")
-    if not key.isascii() or not key.isprintable():
-        raise SpecError("--api-key-env: the variable holds what no HTTP header can carry", key="--api-key-env")
-    return key
+    return None if variable is None else key_in(variable, os.environ)
 
 
 # -- words

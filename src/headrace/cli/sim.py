@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from headrace.errors import SpecError
-from headrace.runs.jobsecrets import refuse_key_for_name
+from headrace.runs.jobsecrets import key_in
 from headrace.testing.sim import SimOptions, read_script, read_table, run_sim
 
 _CHANGES = {"capacity": "SECOND:FACTOR,… such as 60:0.5,120:1", "background": "SECOND:COUNT,… such as 0:4,60:16"}
@@ -26,10 +26,7 @@ def sim(**given: Any) -> None:
     """
     variable = given.pop("api_key_env", None)
     if variable is not None:
-        refuse_key_for_name(variable)
-        given["api_key"] = os.environ.get(variable)
-        if not given["api_key"]:
-            raise SpecError(f"--api-key-env names {variable}, which is not set", key="api_key_env")
+        given["api_key"] = key_in(variable, os.environ)
     for name, read in _FILES.items():
         path = given.pop(name, None)
         if path is not None:

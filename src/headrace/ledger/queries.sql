@@ -441,9 +441,6 @@ SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = 
 SELECT started_at + seconds, seconds, prompt_tokens, completion_tokens, cached_tokens FROM attempt
 WHERE kind IS NULL AND origin = 0 ORDER BY id;
 
--- settled_seconds: how much was settled in each second in which a run was sending
-SELECT sum(settled) FROM sample GROUP BY at ORDER BY at;
-
 -- models: as what the servers answered
 SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;
 
@@ -455,6 +452,3 @@ SELECT started_at, kind FROM attempt WHERE kind IS NOT NULL AND origin = 0 ORDER
 
 -- slowest: the accepted answers that took longest, with their units
 SELECT unit, seconds, prompt_tokens, completion_tokens FROM attempt WHERE kind IS NULL AND origin = 0 ORDER BY seconds DESC LIMIT ?;
-
--- load: of each second in which a run was sending, how many were in flight, and whether an endpoint paused
-SELECT sum(in_flight), max(paused) FROM sample GROUP BY at ORDER BY at;

@@ -73,8 +73,7 @@ def advise(seen: Symptoms) -> list[Advice]:
 def _answers(seen: Symptoms) -> Iterator[Advice]:
     if seen.is_schema_refused:
         yield Advice(
-            "schema_refused", "the server refused answer.schema, also in its strict form; leave out what it names, or check "
-            "answers here alone", "answer.schema", '"…"  # without what the server refused',
+            "schema_refused", "the server refused answer.schema, also in its strict form; leave out what it names"
         )  # fmt: skip
     if seen.read_in_part:
         yield Advice(
@@ -106,8 +105,7 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
 
 def _load(seen: Symptoms) -> Iterator[Advice]:
     share = seen.overloaded / seen.sent
-    is_overloaded = share >= OVERLOADED
-    if is_overloaded and seen.fixed is not None:
+    if share >= OVERLOADED and seen.fixed is not None:
         reason = (
             f"{share:.1%} of the sends were refused for overload or a rate limit, with {seen.fixed} in flight kept as written"
         )

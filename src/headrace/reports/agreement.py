@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from headrace import canon
 from headrace.ledger.reader import LedgerReader, StoredRow, as_text
-from headrace.reports.noise import Numbers
+from headrace.reports.columns import Numbers, columns
 from headrace.runs.answertext import answer_json, written_out
 from headrace.runs.divided import join_of, whole_item
 from headrace.values import State
@@ -54,24 +54,19 @@ class Labels(dict[bytes, int]):
 
 def read_answers(reader: LedgerReader, labels: Labels) -> Answers:
     """Read a run's answers. Memory grows by 33 bytes an item, whatever the answers' length."""
+    found = columns((_coded(row, labels) for row in _rows(reader)), 5, np.int64)
+    return Answers(found[0], found[1], found[2], found[3].astype(np.int8), found[4].astype(np.int32))
+
+
+def _coded(row: StoredRow, labels: Labels) -> tuple[int, int, int, int, int]:
     # Python's own hash of bytes: 64 bits, keyed for each process, so that nobody can make two that are equal on purpose.
-    found: list[tuple[int, int, int, int, int]] = []
-    parts: list[Numbers] = []
-    for row in _rows(reader):
-        name = row.id.encode() if row.id is not None else b"%d" % row.number
-        asked = hash(row.hash) if row.hash is not None else 0
-        status = _REJECTED if row.item_error is not None else _CODES[State(row.state or 0)]
-        answer, label = 0, -1
-        if status == _DONE:
-            text = answer_json(row.answer, row.content)
-            answer, label = hash(text), labels[text]
-        found.append((hash(name), answer, asked, status, label))
-        if len(found) == 10_000:
-            parts.append(np.array(found, np.int64))
-            found = []
-    parts.append(np.array(found, np.int64).reshape(-1, 5))
-    columns = np.concatenate(parts).T
-    return Answers(columns[0], columns[1], columns[2], columns[3].astype(np.int8), columns[4].astype(np.int32))
+    name = hash(row.id.encode() if row.id is not None else b"%d" % row.number)
+    asked = hash(row.hash) if row.hash is not None else 0
+    status = _REJECTED if row.item_error is not None else _CODES[State(row.state or 0)]
+    if status != _DONE:
+        return name, 0, asked, status, -1
+    text = answer_json(row.answer, row.content)
+    return name, hash(text), asked, status, labels[text]
 
 
 def answers_of(reader: LedgerReader) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from headrace.engine.preflight import TOLD
 from headrace.ledger.reader import LedgerReader
 from headrace.runs import archive
 from headrace.runs.registry import RunFolder
@@ -39,7 +40,8 @@ def settings_of(folder: RunFolder, reader: LedgerReader) -> dict[str, Any]:
                 found.update(_flat(_MOVED.get(section, section), value))
     found["input.records"] = _fingerprint(reader)
     found["headrace"] = archive.read(folder).get("headrace")
-    found["server"] = sorted({told["server"] for (number,) in _endpoints(reader) if (told := reader.meta(f"told {number}"))})
+    told = [reader.meta(f"{TOLD}{number}") for number, _ in reader.all("endpoints")]
+    found["server"] = sorted({one["server"] for one in told if one})
     return found
 
 
@@ -47,10 +49,6 @@ def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
     """The keys that differ, in the order in which the job file has them. One that is not set equals one that is null."""
     keys = dict.fromkeys([*a, *b])
     return [Change(key, a.get(key), b.get(key), _diff(a.get(key), b.get(key))) for key in keys if a.get(key) != b.get(key)]
-
-
-def _endpoints(reader: LedgerReader) -> list[tuple[int]]:
-    return [(number,) for number, *_ in reader.all("endpoints")]
 
 
 def _fingerprint(reader: LedgerReader) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from headrace import canon
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.reports.agreement import Labels, answers_of
-from headrace.reports.noise import Numbers
+from headrace.reports.columns import COMPLETION, PROMPT, TOOK, Numbers, columns, known, read_uses
 from headrace.runs.failures import item_name
 
 BUCKETS = 120  # over time, at most
@@ -63,17 +64,17 @@ class PageFigures(Struct, frozen=True):
 def read_figures(reader: LedgerReader) -> PageFigures:
     seconds = np.array(reader.all("timeline"), dtype=object).reshape(-1, 7)
     at = seconds[:, 0].astype(np.float64)
-    took, contexts = _uses(reader)
+    uses = read_uses(reader)
     answers, lengths = _answers(reader)
     return PageFigures(
         timeline=_timeline(seconds),
         bad=_bad(reader, at),
-        latency=_bins(took, is_log=True),
+        latency=_bins(uses[TOOK], is_log=True),
         slowest=[
             Slow(_name(reader, unit), round(s, 3), prompt, completion)
             for unit, s, prompt, completion in reader.all("slowest", (SLOWEST,))
         ],
-        contexts=_bins(contexts, is_log=False),
+        contexts=_bins(known(uses, PROMPT, COMPLETION), is_log=False),
         answers=answers,
         lengths=lengths,
     )
@@ -107,27 +108,6 @@ def _bad(reader: LedgerReader, at: Numbers) -> list[tuple[float, str, int]]:
     return [(round(place * width / 60, 3), kind, count) for (place, kind), count in sorted(found.items())]
 
 
-def _uses(reader: LedgerReader) -> tuple[Numbers, Numbers]:
-    """Seconds of the accepted answers, and tokens of prompt and answer together where both are known."""
-    took: list[Numbers] = []
-    contexts: list[Numbers] = []
-    rows: list[tuple[Any, ...]] = []
-
-    def keep() -> None:
-        part = np.array(rows, np.float64).reshape(-1, 5)
-        took.append(part[:, 1].astype(np.float32))
-        tokens = part[:, 2] + part[:, 3]
-        contexts.append(tokens[~np.isnan(tokens)].astype(np.float32))
-        rows.clear()
-
-    for row in reader.stream("accepted_uses"):
-        rows.append(row)
-        if len(rows) == 10_000:
-            keep()
-    keep()
-    return np.concatenate(took), np.concatenate(contexts)
-
-
 def _bins(values: Numbers, *, is_log: bool) -> list[Bin]:
     if not len(values):
         return []
@@ -147,21 +127,16 @@ def _bins(values: Numbers, *, is_log: bool) -> list[Bin]:
 
 def _answers(reader: LedgerReader) -> tuple[list[tuple[str, int]], list[Bin]]:
     labels = Labels()
-    counts: Counter[int] = Counter()
-    lengths: list[Numbers] = []
-    some: list[int] = []
-    for text in answers_of(reader):
-        counts[labels[text]] += 1
-        some.append(len(text))
-        if len(some) == 10_000:
-            lengths.append(np.array(some, np.int32))
-            some = []
-    lengths.append(np.array(some, np.int32))
-    total = sum(counts.values())
-    if total and not labels.is_full and not counts[-1] and len(labels) <= max(2, total // 5):
-        names = [text.decode("utf-8", "replace").strip('"') for text in labels]
-        return [(names[number], count) for number, count in counts.most_common(MOST_LABELS)], []
-    return [], _bins(np.concatenate(lengths), is_log=False)
+    lengths, numbers = columns(((len(text), labels[text]) for text in answers_of(reader)), 2, np.int32)
+    if len(lengths) and not labels.is_full and (numbers >= 0).all() and len(labels) <= max(2, len(lengths) // 5):
+        counts = np.bincount(numbers).tolist()
+        names = [_in_words(canon.decode(text)) for text in labels]
+        return sorted(zip(names, counts, strict=True), key=lambda pair: -pair[1])[:MOST_LABELS], []
+    return [], _bins(lengths, is_log=False)
+
+
+def _in_words(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
 
 
 def _name(reader: LedgerReader, unit: int) -> Any:

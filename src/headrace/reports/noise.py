@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-Numbers = np.ndarray[Any, Any]
+from headrace.reports.columns import Numbers
 
 BATCHES = 20
 LEAST = 100  # observations: of fewer nothing is said
@@ -23,20 +22,23 @@ class Measured(Struct, frozen=True):
     error: float | None = None
 
 
-def batched(values: Numbers, of: Callable[[Numbers], float]) -> Measured:
-    """`of` all values in the order in which they came, and its error by the method of batch means.
+def batched(values: Numbers, of: Callable[[Numbers], float], least: int = LEAST) -> Measured:
+    """`of` all values in the order in which they came, and its error by the method of batch means. Of fewer than `least` none.
 
     The figure of each of 20 consecutive batches is one observation: what follows each other is alike (a slow minute is slow
     for all its requests), and the plain standard error would take that for evidence. Source: Law, Simulation Modeling and
-    Analysis, 9.5.3.
+    Analysis, 9.5.3. Of several rows the columns are batched.
     """
-    if not len(values):
+    count = values.shape[-1]
+    if not count:
         return Measured(None)
-    whole = of(values)
-    if len(values) < LEAST:
-        return Measured(whole)
-    each = np.array([of(part) for part in np.array_split(values, BATCHES)])
-    return Measured(whole, float(each.std(ddof=1)) / math.sqrt(BATCHES))
+    error = spread([of(part) for part in np.array_split(values, BATCHES, axis=-1)]) if count >= least else None
+    return Measured(of(values), error)
+
+
+def spread(batches: Sequence[float]) -> float:
+    """The error of the mean of 20 batches' figures."""
+    return float(np.std(batches, ddof=1)) / math.sqrt(len(batches))
 
 
 def share(part: int, whole: int) -> Measured:

@@ -15,6 +15,7 @@ from headrace import __version__
 from headrace.errors import OutputError
 from headrace.ledger.reader import LedgerReader
 from headrace.observe.text import printable
+from headrace.policy.budget import money
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
@@ -81,15 +82,15 @@ def _template() -> Any:
 def _tiles(status: dict[str, Any]) -> list[tuple[str, str]]:
     items, tokens, cost = status["items"], status["tokens"], status["cost"]
     left = [f"{items[name]:,} {name}" for name in ("failed", "quarantined", "rejected", "pending") if items[name]]
-    spent = f"{cost['spent']:.4g} {cost['currency']}"
-    money = spent if cost["known"] else f"at least {spent}" if cost["spent"] else "unknown"
+    spent = f"{money(cost['spent'])} {cost['currency']}"
+    known = spent if cost["known"] else f"at least {spent}" if cost["spent"] else "unknown"
     return [
         (f"of {items['total']:,} records done", f"{items['done']:,}"),
         *((("not done", ", ".join(left)),) if left else ()),
         ("records a minute", f"{status['rate']['items_per_minute']:,.0f}"),
         (f"requests, {status['requests']['retries']:,} of them retries", f"{status['requests']['sent']:,}"),
         ("tokens, prompts and answers", f"{tokens['prompt'] + tokens['completion']:,}"),
-        ("cost", money),
+        ("cost", known),
         ("seconds, half of the answers took less", f"{status['latency_s']['p50']:.3g}"),
         ("in flight on average", f"{status['concurrency']['mean']:.1f}"),
     ]
@@ -106,7 +107,7 @@ def _parts(status: dict[str, Any], figures: PageFigures, groups: list[dict[str, 
         _contexts(status, figures),
         _tokens(status),
         _answers(figures),
-    ]  # fmt: skip
+    ]
 
 
 def _slowest(slowest: list[Slow]) -> Part:

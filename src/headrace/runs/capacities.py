@@ -13,7 +13,7 @@ from headrace.policy.knee import knee, points_of
 _BLOCK = 16  # tokens, where the server does not say
 
 
-def ceilings_of(reader: LedgerReader) -> list[dict[str, Any]]:
+def capacities_of(reader: LedgerReader) -> list[dict[str, Any]]:
     """A document for each endpoint of a ledger. None is what is not known.
 
     `planned`: requests of the mean length of this run that fit into the KV cache that the server tells of. `server`: its own

@@ -16,7 +16,6 @@ from headrace.ledger.connection import without_trace
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
 from headrace.runs import outputs
-from headrace.runs.ceilings import limits_met
 from headrace.runs.costs import refuse_unpriced
 from headrace.runs.expectation import Between, Load, completions_of, prompts_uncalibrated, seconds_of
 from headrace.runs.expense import Cost, Sent, cost_of
@@ -25,6 +24,7 @@ from headrace.runs.job import Job
 from headrace.runs.joining import joins_of
 from headrace.runs.lessons import Lessons, learn
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
+from headrace.runs.limits import limits_met
 from headrace.runs.making import making_of
 from headrace.runs.pipeline import RunOptions
 from headrace.runs.registry import RunFolder, runs_folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -105,6 +106,17 @@ def refuse_key_for_name(variable: str) -> None:
     """Raise SpecError where `--api-key-env` was given what names no variable: it could be the key itself, and is not repeated."""
     if not _is_env_name(variable):
         raise _unnamed("--api-key-env")
+
+
+def key_in(variable: str, environ: Mapping[str, str]) -> str:
+    """The key that the variable named by `--api-key-env` holds. Raises SpecError, which never shows it."""
+    refuse_key_for_name(variable)
+    key = environ.get(variable, "").strip()
+    if not key:
+        raise SpecError(f"--api-key-env names {variable[:60]}, which is not set", key="--api-key-env")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise SpecError(f"--api-key-env: {variable[:60]} holds what no HTTP header can carry", key="--api-key-env")
+    return key
 
 
 def _refuse_names(section: str, table: dict[str, Any]) -> None:

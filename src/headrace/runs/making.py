@@ -65,12 +65,14 @@ def making_of(spec: JobSpec) -> Making:
     if spec.slice.truncate is not None:
         slicer = Truncator(spec.slice.truncate, renderer.fields)
     longest = _longest(spec)
+    judge = AnswerJudge(spec) if spec.answer.method == "generate" else ScoreJudge(scorer_of(spec))
+    # After the judge: it refuses a schema that is no JSON, which cannot be hashed either.
     hasher = UnitHasher(BodyTemplate(spec).hash_constants())
     dividing = _dividing(spec, renderer, hasher, longest)
     return Making(
         renderer=renderer if longest is None or dividing is not None else LimitedRenderer(spec, longest.check),
         hasher=hasher,
-        judge=AnswerJudge(spec) if spec.answer.method == "generate" else ScoreJudge(scorer_of(spec)),
+        judge=judge,
         slicer=slicer,
         where=compile_where(spec.input.where) if spec.input.where is not None else None,
         id_field=spec.input.id,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.errors import RunNotFoundError
 from headrace.ledger.reader import LedgerReader
 from headrace.policy.advice import Advice, advise
-from headrace.runs.capacities import ceilings_of
+from headrace.runs.capacities import capacities_of
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Candidate, job_candidates
 from headrace.runs.registry import runs_folder
@@ -46,7 +46,7 @@ def next_run(job: Job) -> NextRun:
 
 def _window(reader: LedgerReader, document: dict[str, Any]) -> list[Advice]:
     """Where the window may begin: where the last one ended, if it was found and not told by the server."""
-    configs, found = reader.configs(), ceilings_of(reader)
+    configs, found = reader.configs(), capacities_of(reader)
     endpoints = configs[-1].operating.get("endpoint", []) if configs else []
     if len(found) != 1 or len(endpoints) != 1 or endpoints[0].get("concurrency") != "auto" or document["state"] != "finished":
         return []

@@ -350,7 +350,7 @@ class Run:
                 raise
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
-    def _archive(self, figures: dict[str, Any], ceilings: Sequence[dict[str, Any]] = ()) -> None:
+    def _archive(self, figures: dict[str, Any], capacities: Sequence[dict[str, Any]] = ()) -> None:
         job = self.job
         archive.write(
             self.folder,
@@ -362,7 +362,7 @@ class Run:
                 "base": str(job.base.resolve()),
                 "headrace": __version__,
                 "configuration": job.spec.model_dump(mode="json", by_alias=True),
-                "capacity": list(ceilings),
+                "capacity": list(capacities),
                 "figures": figures,
             },
         )

@@ -16,7 +16,7 @@ from headrace.policy.advice import advise
 from headrace.policy.budget import may_be_billed
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
-from headrace.runs.capacities import ceilings_of
+from headrace.runs.capacities import capacities_of
 from headrace.runs.divided import join_of
 from headrace.runs.failures import item_name
 from headrace.runs.registry import RunFolder
@@ -54,7 +54,7 @@ def show(path: Path) -> dict[str, Any]:
             {"config": c.number, "made_at": c.made_at, "hash": c.content_hash, "content": c.content, "operating": c.operating}
             for c in reader.configs()
         ]
-        capacity = ceilings_of(reader)
+        capacity = capacities_of(reader)
     finally:
         reader.close()
     document = archive.read(folder)
@@ -66,7 +66,7 @@ def capacity(path: Path) -> list[dict[str, Any]]:
     """What each endpoint of a run takes at once, as its archive keeps it. Raises LedgerError."""
     reader = LedgerReader(RunFolder(path).ledger)
     try:
-        return ceilings_of(reader)
+        return capacities_of(reader)
     finally:
         reader.close()
 

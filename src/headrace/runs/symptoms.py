@@ -53,7 +53,7 @@ def _truncated(reader: LedgerReader) -> int:
 
 def _over_time(reader: LedgerReader) -> tuple[int, float, float]:
     """Sampled seconds, the share of them at the end with few in flight, and the share in which an endpoint paused."""
-    rows: Sequence[Any] = reader.all("load")
+    rows: Sequence[Any] = [(in_flight, paused) for _, _, in_flight, _, _, paused, _ in reader.stream("timeline")]
     count = len(rows)
     if not count:
         return 0, 0.0, 0.0

@@ -89,7 +89,7 @@ class Divider:
         """A piece, or its parts: the library takes a word of few characters and many tokens for one that cannot be cut."""
         while self._tokens(text[start:stop]) > self.size.limit and stop - start > 1:
             end = start + self.size.prefix(text[start:stop])
-            end = max(whole_cluster(text[:stop], end), start + 1)
+            end = max(whole_cluster(text, end), start + 1)
             yield start, end
             start = end
         if start < stop:

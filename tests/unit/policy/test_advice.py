@@ -19,7 +19,7 @@ ILL: dict[str, tuple[dict[str, Any], str | None]] = {
     "paused": ({"overloaded": 60, "paused_share": 0.3}, "endpoint.requests_per_minute = 200"),
     "tail": ({"tail_share": 0.4, "order": "input"}, 'limits.order = "auto"'),
     "slicing": ({"context": 900.0, "is_sliced": True}, None),
-    "schema_refused": ({"is_schema_refused": True}, 'answer.schema = "…"  # without what the server refused'),
+    "schema_refused": ({"is_schema_refused": True}, None),
     "wasted": ({"invalid": 200, "temperature": None}, "model.temperature = 0"),
     "context": ({"read_in_part": 7}, None),
 }

@@ -312,6 +312,6 @@ def test_a_bound_that_is_told_is_kept() -> None:
 def test_a_larger_window_that_a_second_measurement_refutes_is_given_up() -> None:
     """A server that is faster for three seconds and slower for three: what a probe gained is gone when it is looked at again."""
     loop = Loop(lambda now: 14 if int(now / 3) % 2 else 12).run(3000)
-    assert rules(loop).count("no_gain") >= 3
-    assert max(move.limit for move in loop.moves[3:]) <= 20
-    assert 9 <= loop.window.limit <= 16
+    held = [move.limit for move in loop.moves[6:] if move.rule in {"no_gain", "loss"}]
+    assert len(held) >= 4
+    assert max(held) <= 14  # never more than the server has when it is fast, though a larger one seemed to pay once

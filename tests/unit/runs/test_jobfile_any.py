@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import SpecError
@@ -80,6 +80,7 @@ def check(error: SpecError) -> None:
 
 
 @pytest.mark.slow
+@example([(("answer", "schema"), {"": b""})])
 @given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), min_size=1, max_size=3))
 def test_any_tables_are_a_job_or_one_line(changes: list[tuple[tuple[str, str | None], Any]]) -> None:
     tables = copy.deepcopy(JOB)
