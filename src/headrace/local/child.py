@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 _GRACE_S = 0.5
+_LOG_S = 0.2  # the library logs from a thread of its own: it says why the model was not loaded after it was not
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def main() -> None:
     except (ImportError, RuntimeError, AttributeError) as error:
         kind = "load" if isinstance(error, RuntimeError) else "import"
         _tell(out, {"failed": kind, "message": str(error)})
+        time.sleep(_LOG_S)
         _end(watch, 1)
     _tell(out, {"url": server.listening_address})
     _wait_for_the_end()

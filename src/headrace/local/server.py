@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import selectors
+import socket
 import subprocess
 import sys
 import threading
@@ -32,7 +33,7 @@ _CACHE_BYTES = 2**30
 _LOAD_S, _LOAD_BYTES_A_SECOND = 120.0, 20e6
 _KEPT_LINES, _KEPT_CHARS = 40, 400
 _ENDING_S = 5.0
-_STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} ([A-Z]) ")
+_STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} ?(?:([A-Z]) )?")  # cut short where the child ended while it wrote
 # What merely follows from an error before it, and what is said of memory before the error comes.
 _CONSEQUENCES = ("failed to load model", "exiting due to model loading", "fit_params")
 _CRASHES = ("GGML_ASSERT", "what():")
@@ -201,7 +202,7 @@ class LocalServer:
         """`why` is what the child or the library said; empty where it ended without a word."""
         self._reader.join(_ENDING_S)
         serving = self.serving
-        if serving.port and "bind HTTP server socket" in why:
+        if serving.port and _is_taken(serving.port):
             return SpecError(f"port {serving.port} is taken on 127.0.0.1; 0 takes one that is free", key="--port")
         hint = ""
         if "memory" in why or "alloc" in why:
@@ -229,6 +230,17 @@ def _spawn() -> subprocess.Popen[bytes]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f'endpoint.url = "local": no child process can be started ({reason})', key="endpoint.url") from None
+
+
+def _is_taken(port: int) -> bool:
+    """Asked of the system, because the child may end before its log says why."""
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def _said(line: str) -> str:
