@@ -319,6 +319,64 @@ class PricesSpec(Section):
     model: str | None = Field(None, description="The model's name in the list, where it is another than the endpoint's.")
 
 
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class GateSpec(Section):
+    min_score: Share | None = Field(None, description="A lower score of the eval set refuses the run.")
+    baseline: str | None = Field(
+        None,
+        min_length=1,
+        description='A run whose answers to the eval set are the yardstick; "last": this job\'s newest that has any.',
+    )
+    margin: Share = Field(0.02, description="How much worse than the baseline still passes as equal.")
+    unclear: Literal["warn", "refuse"] = Field(
+        "warn", description="What an eval set that is too small to tell does: a warning, or a refusal."
+    )
+
+
+class JudgeSpec(Section):
+    """Another model that says how good an answer is."""
+
+    endpoint: EndpointSpec | None = Field(None, description="Who judges; by default the job's own first endpoint.")
+    model: ModelSpec = Field(description="The judge's model and parameters.")
+    prompt: PromptSpec = Field(
+        description="What it is asked. Its template knows the record's fields, `answer` and `expected`; it answers with an "
+        "object whose `score` is from 0 to 1."
+    )
+
+
+class QualitySpec(Section):
+    sample: Annotated[float, Field(gt=0, lt=1)] | Annotated[int, Field(ge=0, strict=True)] = Field(
+        0.05, description="How many done items are put aside for review: a share, or a whole number."
+    )
+    stratify: Literal["answer", "length", "confidence", "pieces"] | None = Field(
+        None, description="Draw from each kind of item by itself, rare ones more often; estimates weigh them back."
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="The same seed draws the same sample.")
+    evalset: str | None = Field(None, min_length=1, description="Records with `expected`, asked before the batch is.")
+    repeat: Annotated[int, Field(ge=0)] = Field(
+        0, description="So many units are asked twice: how often the same configuration flips by itself."
+    )
+    scorer: str = Field(
+        "exact",
+        pattern=r"^(exact|field|numeric|contains|regex|json_subset|judge|python:[\w.]+:\w+)$",
+        description="How an answer is held against `expected`: exact | field | numeric | contains | regex | json_subset | "
+        "python:module:function | judge.",
+    )
+    field: str | None = Field(None, min_length=1, description="The field of a JSON answer that is scored.")
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0, description="With scorer = numeric: how far off still counts as right."
+    )
+    group: str | None = Field(
+        None,
+        min_length=1,
+        description="A field of the eval set's records: those that share it are not independent of each other.",
+    )
+    gate: GateSpec | None = Field(None, description="What refuses the run before anything of the batch is spent.")
+    judge: JudgeSpec | None = Field(None, description="Needed by scorer = judge.")
+
+
 class JobSpec(Section):
     """A whole job. `endpoint` is always a list; `base` (not in the file) is the folder that paths are relative to."""
 
@@ -332,7 +390,7 @@ class JobSpec(Section):
     output: OutputSpec
     limits: LimitsSpec = LimitsSpec()
     prices: PricesSpec | None = None
-    quality: dict[str, Any] | None = None
+    quality: QualitySpec = QualitySpec()
 
     @model_validator(mode="before")
     @classmethod
@@ -361,6 +419,7 @@ class JobSpec(Section):
             "output": self.output.model_dump(mode="json"),
             "limits": self.limits.model_dump(mode="json", by_alias=True),
             "prices": self.prices.model_dump(mode="json", exclude_none=True) if self.prices is not None else None,
+            "quality": self.quality.model_dump(mode="json"),
             "retry_invalid": self.answer.retry_invalid,
         }
 
@@ -371,5 +430,15 @@ class JobSpec(Section):
 # Keys of the contract that this release refuses unless they stand at their default.
 NOT_YET: tuple[str, ...] = (
     "prompt.input",
-    "quality",
+    "quality.sample",
+    "quality.stratify",
+    "quality.seed",
+    "quality.evalset",
+    "quality.repeat",
+    "quality.scorer",
+    "quality.field",
+    "quality.tolerance",
+    "quality.group",
+    "quality.gate",
+    "quality.judge",
 )

@@ -115,7 +115,7 @@ def test_no_run_answers_to_that_name(mill):
         ("input.where=text ==", "input.where", ""),
         ("answer.schema=nowhere.json", "answer.schema", "nowhere.json"),
         ("endpoint.url=ftp://host", "endpoint.url", "http"),
-        ("quality.sample=0.1", "quality", "not served"),
+        ("quality.sample=0.1", "quality.sample", "not served"),
         ("endpoint.api_key=sk-0123456789abcdef0123456789", "endpoint.api_key", "api_key_env"),
         ("endpoint.api_key_env=NOT_SET_ANYWHERE", "endpoint.api_key_env", "NOT_SET_ANYWHERE"),
         ("input.path=nowhere.jsonl", None, "nowhere.jsonl"),

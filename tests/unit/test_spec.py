@@ -218,7 +218,7 @@ def test_the_contracts_defaults() -> None:
         "max_cost": None, "max_requests": None, "max_total_tokens": None, "give_up_after": 1800.0, "drain": 30.0,
         "retry_ambiguous": "always", "order": "auto",
     }  # fmt: skip
-    assert (made.prices, made.quality) == (None, None)
+    assert (made.prices, made.quality.model_dump(exclude_defaults=True)) == (None, {})
 
 
 def test_what_the_contract_shows_as_written_equals_its_default() -> None:
@@ -246,7 +246,7 @@ def test_the_whole_example_of_the_contract_is_understood() -> None:
         answer={"schema": "category.json", "field": "category"},
         limits={"run_deadline": "12h", "max_cost": 20.0},
         prices={"input_per_million": 0.15},
-        quality={"sample": 0.05},
+        quality={"sample": 0.05, "gate": {"min_score": 0.85}},
     )  # fmt: skip
     assert len(made.endpoint) == 1
     assert made.limits.run_deadline == 43_200.0
@@ -313,7 +313,7 @@ def test_all_other_keys_are_operating(changed: dict[str, Any]) -> None:
 def test_every_key_that_is_served_is_one_or_the_other() -> None:
     made = job()
     sections = {*made.content(), *made.operating()} - {"retry_invalid"}
-    assert sections == set(JobSpec.model_fields) - {"quality"}
+    assert sections == set(JobSpec.model_fields)
 
 
 def test_retry_invalid_alone_of_its_section_is_operating() -> None:

@@ -53,6 +53,7 @@ _MOVES: dict[str, frozenset[str]] = {
     "limits.attempt_timeout": _RETRIES | _FAILING | {"latency_s.p95"},
     "limits.unit_deadline": _RETRIES | _FAILING,
     "prices": frozenset({"cost_per_item"}),
+    "quality": frozenset(),  # what is measured of the answers, not what makes them
     "headrace": _PACE | _RETRIES | _FAILING,
     "server": _ALL,
     "output": _NOTHING,

@@ -9,7 +9,6 @@ from headrace.spec import ENDPOINT_LIST, JobSpec
 _TOP = {
     "name": "A name for people; by default the file's own, without its suffix.",
     "prices": 'What tokens cost, for all endpoints; "endpoint" is short for { file = "endpoint" }.',
-    "quality": "Spot checks, an eval set and a gate.",
 }
 
 
