@@ -154,7 +154,7 @@ class Run:
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)
-            costs = await find_costs(self.job, answerers)
+            costs = await find_costs(self.job, answerers, self.folder.ledger)
             config = self._record_config(ledger, recorded([one.identity for one in answerers.endpoints], costs.found))
             for line in costs.warnings + await answerers.settle_priorities(self.job):
                 self.warn(line)
