@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from headrace.engine.bounds import kept
 from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
@@ -292,8 +293,9 @@ class _Life:
     def _most_of(self) -> Callable[[int], tuple[int, int] | None]:
         """What a unit may have taken, as a run tells by rendering its record again."""
         texts = {hashlib.sha256(text.encode()).digest()[:16]: text for text in self.plan.texts}
-        hashes, bound = self.store.facts().hashes, Bound(self.plan.knobs.most)
-        return lambda unit: bound.of(len(payload_of(texts[hashes[unit]])) + REASK_BYTES)
+        hashes = self.store.facts().hashes
+        of_size = kept(self.store.meta, range(1, len(self.plan.paces) + 1), self.plan.knobs.most)
+        return lambda unit: of_size(len(payload_of(texts[hashes[unit]])) + REASK_BYTES)
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""

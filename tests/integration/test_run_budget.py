@@ -203,3 +203,14 @@ def test_a_price_for_one_token_in_a_millions_place_is_said(mill):
     assert said == [
         "prices.input_per_million = 1.5e-07 is the price of a million tokens; 0.15 is what it would be for one token's."
     ]
+
+
+def test_the_next_command_knows_what_requests_take_as_long_as_it_asks_the_same(mill):
+    """By bytes and what the server puts around them, not by what a chat template may add at most."""
+    put(mill, {"max_cost": 0.004}, endpoint={"concurrency": 1, "identity": "one server"})
+    mill.rehearse(prices=BILLED)
+    raised = mill.rehearse(prices=BILLED, overrides=["limits.max_cost=0.0041"])
+    assert raised.result.exit_code == 5
+    assert raised.seen["requests"] > 0
+    other = mill.rehearse(prices=BILLED, overrides=["limits.max_cost=0.0042", "endpoint.model=sim-2"])
+    assert other.seen["requests"] == 0

@@ -52,20 +52,38 @@ class Most(Struct, frozen=True):
     answer: int = UNTOLD_ANSWER
 
 
+class Learnt(Struct, frozen=True):
+    """What is known of a request's tokens beside its payload: at most so many around the prompt, so many that prompts had in
+    `excess` of their bytes, the longest answer, and what the server holds of one request.
+    """
+
+    beside: int
+    answer: int
+    excess: int = 0
+    context: int | None = None
+
+
 class Bound:
     """The tokens that a request at one endpoint may take at most, from the bytes of its payload.
 
     No tokenizer makes more tokens of a text than it has bytes. What the server puts around it is at most what the shortest
     prompt so far had in all; a prompt that had more than its bound (an image behind an address) raises that of all others.
+    `on_learnt` is called when anything of this has changed.
     """
 
-    __slots__ = ("_beside", "_context", "_excess", "answer")
+    __slots__ = ("_beside", "_context", "_excess", "answer", "on_learnt")
 
-    def __init__(self, most: Most) -> None:
-        self._beside = most.beside
-        self._excess = 0
-        self._context: int | None = None
-        self.answer = most.answer
+    def __init__(self, most: Most | Learnt) -> None:
+        known = most if isinstance(most, Learnt) else Learnt(most.beside, most.answer)
+        self._beside = known.beside
+        self._excess = known.excess
+        self._context = known.context
+        self.answer = known.answer
+        self.on_learnt: Callable[[], None] = _nobody_asks
+
+    @property
+    def learnt(self) -> Learnt:
+        return Learnt(self._beside, self.answer, self._excess, self._context)
 
     def of(self, size: int) -> tuple[int, int]:
         """Tokens of prompt and answer for a payload of so many bytes."""
@@ -75,18 +93,26 @@ class Bound:
     def learn(self, size: int, usage: Usage) -> None:
         """What a request has taken."""
         prompt, completion = usage.prompt, usage.completion
+        is_new = False
         if prompt:
             over = prompt - size - self._beside - self._excess
             if over > 0:
                 self._excess += over
+                is_new = True
             elif prompt < self._beside:
                 self._beside = prompt
+                is_new = True
         if completion is not None and completion > self.answer:
             self.answer = completion
+            is_new = True
+        if is_new:
+            self.on_learnt()
 
     def allow(self, context: int | None) -> None:
         """The server holds so many tokens of one request, prompt and answer together, as far as it says."""
-        self._context = context
+        if context != self._context:
+            self._context = context
+            self.on_learnt()
 
 
 class Budget:
@@ -238,6 +264,10 @@ def money(amount: float) -> str:
     if amount < 1e-10:
         return f"{amount:.2g}"
     return f"{amount:.{2 - math.floor(math.log10(amount))}f}"
+
+
+def _nobody_asks() -> None:
+    """Nobody wants to know what is learnt."""
 
 
 def _nobody(_text: str) -> None:

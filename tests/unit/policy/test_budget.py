@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.budget import Bound, Budget, Caps, Most, Purse, Spent, may_be_billed, money, shown
+from headrace.policy.budget import Bound, Budget, Caps, Learnt, Most, Purse, Spent, may_be_billed, money, shown
 from headrace.policy.price import Prices
 from headrace.values import Kind, Sent, Usage
 
@@ -66,6 +66,19 @@ def test_nothing_is_longer_than_what_the_server_holds_of_a_request() -> None:
     assert bound.of(100_000) == (8_192, 8_192)
     bound.allow(None)
     assert bound.of(1)[1] == Most().answer
+
+
+def test_what_was_learnt_is_told_once_and_makes_an_equal_bound() -> None:
+    bound, told = Bound(Most(beside=512, answer=64)), []
+    bound.on_learnt = lambda: told.append(bound.learnt)
+    for usage in (Usage(30, 10), Usage(30, 10), Usage(None, None), Usage(1_030, 10), Usage(20, 900)):
+        bound.learn(100, usage)
+    bound.allow(8_192)
+    bound.allow(8_192)
+    assert told == [
+        Learnt(30, 64), Learnt(30, 64, 900), Learnt(20, 900, 900), Learnt(20, 900, 900, 8_192),
+    ]  # fmt: skip
+    assert Bound(told[-1]).of(1_000) == bound.of(1_000) == (1_920, 900)
 
 
 # -- reserving and settling
