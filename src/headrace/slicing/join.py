@@ -68,7 +68,7 @@ def vote(answers: Sequence[Any]) -> Joined:
 
 
 def _numbered(value: Any) -> Any:
-    """The value with each whole number as an integer, whether or not a point or an exponent was written: 1.0 as 1, 1e30 exactly."""
+    """The value with each whole number as an integer, whether or not a point or an exponent was written; 1e30 exactly."""
     if isinstance(value, float):
         return int(Decimal(repr(value))) if value.is_integer() else value
     if isinstance(value, list):
