@@ -214,3 +214,13 @@ def test_the_next_command_knows_what_requests_take_as_long_as_it_asks_the_same(m
     assert raised.seen["requests"] > 0
     other = mill.rehearse(prices=BILLED, overrides=["limits.max_cost=0.0042", "endpoint.model=sim-2"])
     assert other.seen["requests"] == 0
+
+
+def test_a_limit_on_tokens_counts_reasoning_that_stands_beside_the_answer(mill):
+    put(mill, {"max_total_tokens": 4_000}, count=20, endpoint={"concurrency": 1}, model={"name": "sim", "max_tokens": 1_000})
+    thinking = reply("yes", 50, 10, completion_tokens_details={"reasoning_tokens": 600})
+    done = mill.rehearse(Rule(match="text", body=thinking))
+    assert (done.result.exit_code, done.result.reason) == (5, "max_total_tokens")
+    assert done.seen["requests"] == 5
+    again = mill.rehearse(Rule(match="text", body=thinking))
+    assert again.seen["requests"] == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from headrace.policy.price import Prices
+from headrace.policy.price import Prices, answered
 from headrace.values import Kind, Sent, Usage
 
 UNTOLD_ANSWER = 131_072  # tokens of an answer that nothing bounds: no model gives a longer one
@@ -92,7 +92,7 @@ class Bound:
 
     def learn(self, size: int, usage: Usage) -> None:
         """What a request has taken."""
-        prompt, completion = usage.prompt, usage.completion
+        prompt, answer = usage.prompt, answered(usage)
         is_new = False
         if prompt:
             over = prompt - size - self._beside - self._excess
@@ -102,8 +102,8 @@ class Bound:
             elif prompt < self._beside:
                 self._beside = prompt
                 is_new = True
-        if completion is not None and completion > self.answer:
-            self.answer = completion
+        if answer > self.answer:
+            self.answer = answer
             is_new = True
         if is_new:
             self.on_learnt()
@@ -231,7 +231,7 @@ class Purse:
             self.bound.learn(size, usage)
             cost = self._prices.cost(usage) if self._prices is not None else None
             budget.cost += cost or 0.0
-            budget.settle(amounts, (cost or 0.0, usage.prompt + usage.completion, 1.0))
+            budget.settle(amounts, (cost or 0.0, usage.prompt + answered(usage), 1.0))
         elif may_be_billed(kind, sent):
             budget.unknown += 1
             budget.settle(amounts, amounts)

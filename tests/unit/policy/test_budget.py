@@ -54,6 +54,15 @@ def test_an_answer_that_was_longer_than_it_may_be_is_what_the_next_may_be() -> N
     assert bound.of(0) == (0, 900)
 
 
+def test_reasoning_that_a_server_counts_beside_its_answers_is_spent_too() -> None:
+    budget, one = purse(Caps(tokens=10_000), most=Most(beside=0, answer=50))
+    one.settle(one.reserve(100), 100, Usage(100, 10, reasoning=8), kind=None, sent=Sent.YES)
+    assert budget.spent[1] == 110
+    one.settle(one.reserve(100), 100, Usage(100, 10, reasoning=400), kind=None, sent=Sent.YES)
+    assert budget.spent[1] == 110 + 510
+    assert one.bound.of(100) == (100, 410)
+
+
 def test_a_count_that_is_not_told_teaches_nothing() -> None:
     bound = Bound(Most(10, 20))
     bound.learn(1, Usage(None, None))
