@@ -87,6 +87,8 @@ class Watch:
             return "limit" if is_written and not is_told else "endpoint"
         if now < lane.rates.ready_at:
             return "rate"
+        if engine.feed.has_ready and lane.purse is not None and lane.purse.has_refused:
+            return "limit"  # what came back has made room for one, and one has gone
         return engine.feed.starved_by
 
     def _progress(self, now: float) -> Progress:

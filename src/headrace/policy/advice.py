@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from headrace.policy.amounts import counted
+
 LEAST = 50  # sends, or settled units: of fewer nothing but cut answers is said
 OVERLOADED = 0.05  # of all sends
 INVALID = 0.05  # of all sends
@@ -77,15 +79,15 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
         )  # fmt: skip
     if seen.read_in_part:
         yield Advice(
-            "context", f"of {seen.read_in_part:,} prompts the server seems to have read only a part: give it a larger context, "
-            "or cut them by [slice]",
+            "context", f"of {counted(seen.read_in_part, 'prompt')} the server seems to have read only a part: give it a larger "
+            "context, or cut them by [slice]",
         )  # fmt: skip
     if seen.truncated:
         share = f" ({seen.truncated / seen.settled:.1%} of those settled)" if seen.settled >= LEAST else ""
         if seen.max_tokens is None:
-            yield Advice("max_tokens", f"{seen.truncated:,} answers were cut{share}; raise model.max_tokens, or ask for less")
+            yield Advice("max_tokens", f"{_cut(seen.truncated)}{share}; raise model.max_tokens, or ask for less")
         else:
-            reason = f"{seen.truncated:,} answers were cut at {seen.max_tokens:,} tokens{share}; raise it, or ask for less"
+            reason = f"{_cut(seen.truncated)} at {seen.max_tokens:,} tokens{share}; raise it, or ask for less"
             yield Advice("max_tokens", reason, "model.max_tokens", str(2 * seen.max_tokens))
     if seen.sent >= LEAST and seen.invalid >= INVALID * seen.sent:
         reason = (
@@ -101,6 +103,10 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
             "or divided less; look at [slice]"
         )
         yield Advice("slicing", reason)
+
+
+def _cut(count: int) -> str:
+    return f"{counted(count, 'answer')} {'was' if count == 1 else 'were'} cut"
 
 
 def _load(seen: Symptoms) -> Iterator[Advice]:

@@ -23,6 +23,7 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.amounts import counted
 from headrace.policy.budget import Most
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
@@ -181,7 +182,7 @@ class Run:
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
-                    self.warn(f"{reuse.taken:,} answers were taken over from another run.")
+                    self.warn(f"{counted(reuse.taken, 'answer')} taken over from another run.")
                 return ending
             finally:
                 stores.close()
