@@ -406,7 +406,10 @@ class Capacity(Struct, frozen=True, gc=False):
 
 
 class Sample(Struct, frozen=True, gc=False):
-    """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster."""
+    """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster.
+
+    `waiting` and `kv_used` are the server's own, as in `Gauges`.
+    """
 
     at: float
     endpoint: int
@@ -417,3 +420,9 @@ class Sample(Struct, frozen=True, gc=False):
     bound_by: str | None
     paused: bool
     lag_s: float
+    waiting: int | None = None
+    kv_used: float | None = None
+
+    @property
+    def says_load(self) -> bool:
+        return self.waiting is not None or self.kv_used is not None

@@ -77,7 +77,20 @@ def sending() -> Batch:
         batch.outcomes.append(Outcome(n, State.DONE, answered, answer, spent=1))
     batch.released = [27]  # 26 stays leased: a crash
     batch.samples = [
-        Sample(100.0 + n, 1, 8, 6 + n % 3, n, 0, "endpoint" if n % 2 else None, paused=False, lag_s=0.001) for n in range(9)
+        Sample(
+            100.0 + n,
+            1,
+            8,
+            6 + n % 3,
+            n,
+            0,
+            "endpoint" if n % 2 else None,
+            paused=False,
+            lag_s=0.001,
+            waiting=n % 4,
+            kv_used=n / 10,
+        )
+        for n in range(9)
     ]
     return batch
 

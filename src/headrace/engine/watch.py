@@ -61,7 +61,7 @@ class Watch:
             sample = Sample(
                 at=at, endpoint=lane.number, window=lane.window.limit, in_flight=len(lane.in_flight),
                 settled=lane.settled, retries=lane.retries, bound_by=self._bound_by(lane, now),
-                paused=not lane.is_working(now), lag_s=lag_s,
+                paused=not lane.is_working(now), lag_s=lag_s, waiting=lane.gauges.waiting, kv_used=lane.gauges.kv_used,
             )  # fmt: skip
             lane.settled = lane.retries = 0
             engine.committer.batch.samples.append(sample)

@@ -61,6 +61,9 @@ UPDATE unit SET state = ?, ask = ?, spent = ?, age = ?, error = nullif(?, 0) WHE
 INSERT INTO sample (at, endpoint, window, in_flight, settled, retries, paused, lag, bound_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0));
 
+-- insert_load: what a server said of its load in that second
+INSERT INTO load (at, endpoint, waiting, kv_used) VALUES (?, ?, ?, ?);
+
 -- put_meta: a fact about the run
 INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
@@ -446,6 +449,12 @@ SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;
 
 -- timeline: the seconds in which a run was sending: window, in flight, settled, retries, whether an endpoint paused, what bound it
 SELECT at, sum(window), sum(in_flight), sum(settled), sum(retries), max(paused), max(bound_by) FROM sample GROUP BY at ORDER BY at;
+
+-- queues: seconds of which a server told its load, and those in which requests waited beside a KV cache used to less than a share
+SELECT count(*), coalesce(sum(waiting > 0 AND kv_used < ?), 0) FROM load WHERE waiting IS NOT NULL AND kv_used IS NOT NULL;
+
+-- says_cached: whether any answer told how much of its prompt came from a cache
+SELECT EXISTS (SELECT 1 FROM attempt WHERE cached_tokens IS NOT NULL LIMIT 1);
 
 -- bad_sends: when sends that brought no accepted answer began, and why they did not
 SELECT started_at, kind FROM attempt WHERE kind IS NOT NULL AND origin = 0 ORDER BY id;

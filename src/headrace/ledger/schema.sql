@@ -147,3 +147,11 @@ CREATE TABLE made (
     unit INTEGER NOT NULL,
     PRIMARY KEY (hash, unit)
 ) WITHOUT ROWID;
+
+-- What a server said of its load in a second that was sampled; the load of all its clients.
+CREATE TABLE load (
+    at REAL NOT NULL,                  -- as in sample
+    endpoint INTEGER NOT NULL,
+    waiting INTEGER,                   -- requests
+    kv_used REAL                       -- share of its KV cache
+);

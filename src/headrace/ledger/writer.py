@@ -125,6 +125,8 @@ class SqliteLedger:
             self._many("reopen", ((seq,) for seq in batch.reopened))
         if batch.samples:
             self._insert("insert_sample", [sample_row(sample) for sample in batch.samples])
+            loads = [(one.at, one.endpoint, one.waiting, one.kv_used) for one in batch.samples if one.says_load]
+            self._insert("insert_load", loads)
         if batch.meta:
             self._insert("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
         self._run("COMMIT")
