@@ -28,7 +28,12 @@ Reuse = Annotated[
 
 
 def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the command has)
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
+    job: Annotated[
+        Path,
+        typer.Argument(
+            metavar="JOB", help="The job file: TOML, or YAML by its suffix; or a run's folder, whose archive holds its job."
+        ),
+    ],
     overrides: Overrides = None,
     run_dir: RunDir = None,
     dry_run: DryRun = False,

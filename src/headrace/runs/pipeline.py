@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace import __version__
 from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
 from headrace.engine.knobs import Asked, Ending, Knobs, Parts, Start
@@ -41,7 +40,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.spending import spent_so_far
-from headrace.runs.status import capacity, status
+from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 
@@ -71,7 +70,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     options = options or RunOptions()
     making = making_of(job.spec)
     refuse_unpriced(job)
-    root = runs_folder(job.base, options.run_dir)
+    root = runs_folder(job.base, options.run_dir or (job.archived.parent if job.archived is not None else None))
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
     try:
         if options.reuse not in {None, "last"}:
@@ -84,6 +83,8 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
             making = making_of(job.spec)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
         run.warn(choice.said)
+        if options.new:
+            run.warn(archive.changed_input(job, source.files))
         with RunLock(folder.lock):
             try:
                 return await run.go(source, options)
@@ -345,28 +346,14 @@ class Run:
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
             if not (self.is_idle and archive.is_of_the_end(self.folder)):  # else it tells who answered, which stays true
-                self._archive(document, capacity(self.folder.path))
+                self._archive(document)
         except LedgerError:
             if code != 7:
                 raise
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
-    def _archive(self, figures: dict[str, Any], capacities: Sequence[dict[str, Any]] = ()) -> None:
-        job = self.job
-        archive.write(
-            self.folder,
-            {
-                "run": self.folder.id,
-                "name": job.spec.name,
-                "job": archive.identity(job),
-                "job_file": str(job.path) if job.path is not None else None,
-                "base": str(job.base.resolve()),
-                "headrace": __version__,
-                "configuration": job.spec.model_dump(mode="json", by_alias=True),
-                "capacity": list(capacities),
-                "figures": figures,
-            },
-        )
+    def _archive(self, figures: dict[str, Any]) -> None:
+        archive.write(self.folder, archive.document(self.job, self.folder, figures))
 
     def warn(self, message: str | None) -> None:
         if message is not None:

@@ -62,15 +62,6 @@ def show(path: Path) -> dict[str, Any]:
     return {**document, "capacity": capacity, "configurations": configurations, "figures": status(path)}
 
 
-def capacity(path: Path) -> list[dict[str, Any]]:
-    """What each endpoint of a run takes at once, as its archive keeps it. Raises LedgerError."""
-    reader = LedgerReader(RunFolder(path).ledger)
-    try:
-        return capacities_of(reader)
-    finally:
-        reader.close()
-
-
 class _Units(NamedTuple):
     """The columns of the query `unit_figures`."""
 
