@@ -28,6 +28,7 @@ from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
 from headrace.runs.calibration import CalibrationIntake, reopen
+from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
@@ -179,7 +180,8 @@ class Run:
                     ledger.reduce_with(reducer)
                     pending = stores.reader.pending_made()
                     start = replace(start, may_make=True, made=stores.reader.count_made(), pending_made=pending)
-                ending = await self._drive(means, intake, self.making.judge, start, self.observers)
+                watching = [*self.observers, MisfitWatch(spec, self.warn)] if self.observers else ()
+                ending = await self._drive(means, intake, self.making.judge, start, watching)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
