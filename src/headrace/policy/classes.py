@@ -72,8 +72,8 @@ def misfit(limits: Mapping[str, Any], requests: int) -> str | None:
             return None
         return (
             f'limits.class = "online" gives a record up after {attempts} sends or {deadline_s:,.0f} s, as for somebody who '
-            f"waits; with {requests:,} requests or more this looks like a batch, which holds out for {BATCH.max_attempts} sends and "
-            f'{BATCH.unit_deadline:,.0f} s: limits.class = "batch"'
+            f"waits; with {requests:,} requests or more this looks like a batch, which holds out for {BATCH.max_attempts} sends "
+            f'and {BATCH.unit_deadline:,.0f} s: limits.class = "batch"'
         )
     if deadline_s < SHORT_S:
         found = f"limits.unit_deadline = {deadline_s:g} s"
@@ -82,8 +82,8 @@ def misfit(limits: Mapping[str, Any], requests: int) -> str | None:
     else:
         return None
     return (
-        f"{found} gives up what may have been paid for, as only somebody who waits has a reason to, and the rest of limits.class = "
-        '"batch" holds out; where somebody does wait: limits.class = "online"'
+        f"{found} gives up what may have been paid for, as only somebody who waits has a reason to, and the rest of limits.class "
+        '= "batch" holds out; where somebody does wait: limits.class = "online"'
     )
 
 
