@@ -252,7 +252,8 @@ class Reply(Struct, frozen=True, gc=False):
     """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None.
 
     `likeliest` is set where log-probabilities were asked for: the first place's likeliest tokens as text, with the natural
-    logarithm of each one's probability, likeliest first. Bytes that are no UTF-8 stand as lone surrogates.
+    logarithm of each one's probability, likeliest first. Bytes that are no UTF-8 stand as lone surrogates. `timing`: seconds in
+    which the server says that it computed prompt and answer, where it does.
     """
 
     content: str | None
@@ -263,6 +264,7 @@ class Reply(Struct, frozen=True, gc=False):
     model: str | None = None
     likeliest: list[tuple[str, float]] | None = None
     limits: tuple[Limit, ...] | None = None
+    timing: tuple[float, float] | None = None
 
 
 class Failure(Struct, frozen=True, gc=False):

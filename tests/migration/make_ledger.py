@@ -57,7 +57,13 @@ def sending() -> Batch:
     batch = Batch()
     for n in range(26):
         usage = Usage(100 + n, 10 + n, 64 if n % 2 else None, None)
-        reply = Reply(content=f"answer {n} \ud800" if n == 3 else f"answer {n}", finish="stop", model="m", usage=usage)
+        reply = Reply(
+            content=f"answer {n} \ud800" if n == 3 else f"answer {n}",
+            finish="stop",
+            model="m",
+            usage=usage,
+            timing=(0.01 * n, 0.5),
+        )
         common: dict[str, Any] = {"ask": 0, "started_at": 100.0 + n, "seconds": 0.5 + n / 10, "config": 1 + n % 2, "endpoint": 1}
         if n % 10 == 4:
             late = Attempt(unit=n, kind=Kind.TIMEOUT, sent=Sent.MAYBE, message="no reply in 60 s", most=(600, 64), **common)

@@ -40,6 +40,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
             f"{rate['items_per_minute']:,.0f} items/min, {rate['retry_rate']:.1%} retried, {rate['failure_rate']:.1%} failed",
         ),
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
+        *_split(status.get("latency_split_s") or {}),
         ("in flight", _in_flight(concurrency)),
         ("oldest", _oldest(status.get("in_flight") or {})),
     ]
@@ -102,6 +103,11 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
     if exit_code == 7 and items["done"]:
         lines.append("`headrace export --to FILE` writes the answers so far")
     return lines
+
+
+def _split(parts: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+    words = [f"{name} {_number(of['p50'])} s (p95 {_number(of['p95'])} s)" for name, of in parts.items()]
+    return [("of it", ", ".join(words))] if words else []
 
 
 def _requests(requests: Mapping[str, Any]) -> str:

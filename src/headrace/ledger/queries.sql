@@ -47,6 +47,9 @@ INSERT INTO score (attempt, confidence, likeliest) VALUES (?, nullif(?, ''), ?);
 -- insert_bound: what a send of unknown use may have taken at most
 INSERT INTO bound (attempt, prompt, completion) VALUES (?, ?, ?);
 
+-- insert_timing: how long the server says that it computed
+INSERT INTO timing (attempt, prompt, generation) VALUES (?, ?, ?);
+
 -- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there). A negative attempt stands in where there is none yet
 INSERT INTO unit (seq, config, state, ask, spent, age, attempt, error, hash, kind, item, n)
 VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0, 0, 0)
@@ -443,6 +446,12 @@ SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = 
 -- accepted_uses: of each accepted answer when it came, how long it took, and its tokens; in the order in which they came
 SELECT started_at + seconds, seconds, prompt_tokens, completion_tokens, cached_tokens FROM attempt
 WHERE kind IS NULL AND origin = 0 ORDER BY id;
+
+-- any_timing: whether a server said how long it computed
+SELECT EXISTS (SELECT 1 FROM timing);
+
+-- timings: of accepted answers how long they took, and how long the server says that it computed prompt and answer
+SELECT seconds, prompt, generation FROM timing JOIN attempt ON attempt.id = timing.attempt WHERE kind IS NULL AND origin = 0;
 
 -- models: as what the servers answered
 SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;

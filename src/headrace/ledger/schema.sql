@@ -155,3 +155,10 @@ CREATE TABLE load (
     waiting INTEGER,                   -- requests
     kv_used REAL                       -- share of its KV cache
 );
+
+-- How long the server itself says that it computed for an attempt, in seconds.
+CREATE TABLE timing (
+    attempt INTEGER PRIMARY KEY,
+    prompt REAL NOT NULL,
+    generation REAL NOT NULL
+);
