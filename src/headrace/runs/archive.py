@@ -128,6 +128,12 @@ def read(folder: RunFolder) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def asked_of(folder: RunFolder) -> tuple[str, str]:
+    """Name of the model, and route, of what a run asks; empty where the archive does not say. Raises LedgerError."""
+    model = read(folder).get("configuration", {}).get("model", {})
+    return str(model.get("name") or ""), str(model.get("route") or "")
+
+
 def is_of_the_end(folder: RunFolder) -> bool:
     """Whether run.json was written when the run had finished. One that is damaged was not."""
     try:
