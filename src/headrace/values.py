@@ -252,7 +252,8 @@ class Reply(Struct, frozen=True, gc=False):
     """A complete, well-formed reply, not judged yet. `finish` is the server's own word, or None.
 
     `likeliest` is set where log-probabilities were asked for: the first place's likeliest tokens as text, with the natural
-    logarithm of each one's probability, likeliest first. Bytes that are no UTF-8 stand as lone surrogates.
+    logarithm of each one's probability, likeliest first. Bytes that are no UTF-8 stand as lone surrogates. `timing`: seconds in
+    which the server says that it computed prompt and answer, where it does.
     """
 
     content: str | None
@@ -263,6 +264,7 @@ class Reply(Struct, frozen=True, gc=False):
     model: str | None = None
     likeliest: list[tuple[str, float]] | None = None
     limits: tuple[Limit, ...] | None = None
+    timing: tuple[float, float] | None = None
 
 
 class Failure(Struct, frozen=True, gc=False):
@@ -406,7 +408,10 @@ class Capacity(Struct, frozen=True, gc=False):
 
 
 class Sample(Struct, frozen=True, gc=False):
-    """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster."""
+    """One second of one endpoint, for reports. `bound_by`: what keeps the run from going faster.
+
+    `waiting` and `kv_used` are the server's own, as in `Gauges`.
+    """
 
     at: float
     endpoint: int
@@ -417,3 +422,9 @@ class Sample(Struct, frozen=True, gc=False):
     bound_by: str | None
     paused: bool
     lag_s: float
+    waiting: int | None = None
+    kv_used: float | None = None
+
+    @property
+    def says_load(self) -> bool:
+        return self.waiting is not None or self.kv_used is not None

@@ -113,7 +113,10 @@ def look_into_file(path: Path) -> Found:
         answers = {number: answer for number, _, answer in map(attempt_of, db.execute(ATTEMPTS))}
         units = list(db.execute("SELECT seq, hash, item, n, kind, config, ask, spent, age, state, error, attempt FROM unit"))
         found_items = list(db.execute("SELECT seq, number, id, error FROM item"))
-        samples = db.execute("SELECT at, endpoint, window, in_flight, settled, retries, bound_by, paused, lag FROM sample")
+        samples = db.execute(
+            "SELECT at, endpoint, window, in_flight, settled, retries, bound_by, paused, lag, waiting, kv_used "
+            "FROM sample LEFT JOIN load USING (at, endpoint)"
+        )
         return Found(
             ids={seq: number if name is None else canon.decode(name) for seq, number, name, _ in found_items},
             rejects={seq: as_text(error) for seq, _, _, error in found_items},

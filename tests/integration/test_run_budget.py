@@ -94,7 +94,7 @@ def test_useful_wasted_and_unknown_are_told_apart(mill):
     assert not cost["known"]
     assert cost["at_most"] > cost["spent"]
     told = mill.command("status").out
-    assert "2,600 wasted, and 1 requests whose use is unknown" in told
+    assert "2,600 wasted, and 1 request whose use is unknown" in told
     assert "at least 0.00960 USD, 0.00440 of it wasted; at most 0.5356 USD with what is not known" in told
 
 

@@ -8,6 +8,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from headrace.events import Warned
 from headrace.policy.classes import CLASSES, Backoff
 from headrace.runs.registry import RunFolder
 from headrace.runs.retry import retry
@@ -60,3 +61,16 @@ def test_a_retry_takes_the_limits_of_another_class(mill, monkeypatch: pytest.Mon
 
     limits = asyncio.run(again())
     assert (limits["class"], limits["max_attempts"], limits["unit_deadline"]) == ("batch", 6, 200.0)
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_marked_online_is_told_so_once_and_by_the_estimate(mill):
+    mill.put_texts(1200)
+    mill.put_job(URL, model={"name": "sim"}, limits={"class": "online"})
+    told = [event.message for event in mill.rehearse().events if isinstance(event, Warned)]
+    assert len(told) == 1
+    assert told[0].endswith('limits.class = "batch"')
+    mill.put_texts(1201)
+    assert 'limits.class = "batch"' in " ".join(mill.command("estimate", "job.toml").out.split()).replace("note: ", "")
+    mill.put_job(URL, model={"name": "sim"}, limits={"class": "batch"}, output={"path": "b.jsonl"})
+    assert [event for event in mill.rehearse().events if isinstance(event, Warned) and "limits.class" in event.message] == []

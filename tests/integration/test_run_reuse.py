@@ -91,7 +91,7 @@ def test_rule_3_a_changed_job_is_refused_with_what_changed(mill):
         (lambda rows: rows[:-1], "0 records added, 1 removed, 0 changed"),
         (
             lambda rows: [{"id": "r0", "text": "new"}, *rows[1:-2], {"id": "z", "text": "z"}],
-            "1 records added, 2 removed, 1 changed",
+            "1 record added, 2 removed, 1 changed",
         ),
     ],
     ids=["added", "removed", "all three"],

@@ -378,7 +378,7 @@ def test_calibration_switched_on_costs_its_three_requests(mill: Any):
     mill.output.unlink()
     on = mill.rehearse(options=LAST, overrides=["answer.calibrate=true"], **LAWS)
     assert on.seen["requests"] == on.result.status["requests"]["sent"] == ASKED_FIRST
-    assert any(getattr(event, "message", "").startswith(f"{ITEMS} answers were taken over") for event in on.events)
+    assert any(getattr(event, "message", "").startswith(f"{ITEMS} answers taken over") for event in on.events)
     rows = mill.rows()
     assert [row["answer"] for row in rows] == [expected(row["text"], calibrated=True)[0] for row in rows]
     assert [row["answer_confidence"] for row in rows] == [

@@ -142,7 +142,7 @@ def test_what_changed_in_the_input_of_an_unfinished_run_is_counted(mill, put):
     assert stopped.result.exit_code == 4
     put(mill, [*texts[:4], "other", *texts[5:], "new"])
     os.utime(mill.folder / Path(input_["path"].removeprefix("sqlite:///")), ns=(1, 10**18))
-    with pytest.raises(SpecError, match="the input \\(1 records added, 0 removed, 1 changed\\)"):
+    with pytest.raises(SpecError, match="the input \\(1 record added, 0 removed, 1 changed\\)"):
         mill.rehearse()
     taken = mill.rehearse(options=RunOptions(reuse="last"))
     assert taken.items == {"done": 11}

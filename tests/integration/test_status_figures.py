@@ -12,6 +12,7 @@ import pytest
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
 from headrace.runs.attempts import count_asks, read_attempts
+from headrace.runs.pipeline import RunOptions
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import Tariffs
 from headrace.runs.status import status
@@ -137,3 +138,20 @@ def test_absurd_counts_neither_overflow_nor_fail(tmp_path: Path) -> None:
     document = status(filled(tmp_path / "run", outcomes).path)
     assert document["tokens"]["prompt"] == 3 * 2**63
     assert document["context_tokens"]["max"] == 2**63 - 1
+
+
+@pytest.mark.slow
+def test_the_time_of_answers_is_split_where_the_server_tells_of_its_work(mill):
+    mill.put_texts(60)
+    mill.put_job("http://127.0.0.1:9/v1", model={"name": "sim"}, endpoint={"concurrency": 8})
+    laws = {"slots": 2, "prefill_ms_per_token": 2.0, "decode_ms_per_token": 5.0, "answer": "text:one two three four"}
+    split = mill.rehearse(style="llama.cpp", **laws).result.status["latency_split_s"]
+    whole = mill.command("status", "--json").document["latency_s"]
+    assert set(split) == {"queue", "prompt", "generation"}
+    assert 0.0 < split["prompt"]["p50"] < 0.05
+    assert 0.02 < split["generation"]["p50"] < 0.1
+    assert split["queue"]["p50"] > split["generation"]["p50"]  # eight ask, two are served
+    assert split["queue"]["max"] <= whole["max"]
+    assert "of it      queue " in mill.command("status").out
+    mill.put_job("http://127.0.0.1:9/v1", model={"name": "sim"}, output={"path": "b.jsonl"})
+    assert mill.rehearse(options=RunOptions(new=True), style="vllm").result.status["latency_split_s"] is None

@@ -57,7 +57,13 @@ def sending() -> Batch:
     batch = Batch()
     for n in range(26):
         usage = Usage(100 + n, 10 + n, 64 if n % 2 else None, None)
-        reply = Reply(content=f"answer {n} \ud800" if n == 3 else f"answer {n}", finish="stop", model="m", usage=usage)
+        reply = Reply(
+            content=f"answer {n} \ud800" if n == 3 else f"answer {n}",
+            finish="stop",
+            model="m",
+            usage=usage,
+            timing=(0.01 * n, 0.5),
+        )
         common: dict[str, Any] = {"ask": 0, "started_at": 100.0 + n, "seconds": 0.5 + n / 10, "config": 1 + n % 2, "endpoint": 1}
         if n % 10 == 4:
             late = Attempt(unit=n, kind=Kind.TIMEOUT, sent=Sent.MAYBE, message="no reply in 60 s", most=(600, 64), **common)
@@ -77,7 +83,20 @@ def sending() -> Batch:
         batch.outcomes.append(Outcome(n, State.DONE, answered, answer, spent=1))
     batch.released = [27]  # 26 stays leased: a crash
     batch.samples = [
-        Sample(100.0 + n, 1, 8, 6 + n % 3, n, 0, "endpoint" if n % 2 else None, paused=False, lag_s=0.001) for n in range(9)
+        Sample(
+            100.0 + n,
+            1,
+            8,
+            6 + n % 3,
+            n,
+            0,
+            "endpoint" if n % 2 else None,
+            paused=False,
+            lag_s=0.001,
+            waiting=n % 4,
+            kv_used=n / 10,
+        )
+        for n in range(9)
     ]
     return batch
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headrace import values
-from headrace.values import Attempt, Failure, Item, Kind, Note, Origin, Outcome, Record, Sent, State, Status, UnitKind
+from headrace.values import Attempt, Failure, Item, Kind, Note, Origin, Outcome, Record, Sample, Sent, State, Status, UnitKind
 
 STRUCTS = [
     made
@@ -60,3 +60,10 @@ def test_defaults_say_the_ordinary_case() -> None:
     assert Item(0, 0, 0, 2, 1, None).readable
     assert Outcome(0, State.DONE, None).spent == 0
     assert Attempt(0, 0, 0.0, 0.0, 1, 0).origin is Origin.SENT
+
+
+def test_a_sample_says_whether_the_server_told_of_its_load() -> None:
+    sample = Sample(1.0, 1, 8, 3, 2, 0, None, paused=False, lag_s=0.0)
+    assert not sample.says_load
+    assert msgspec.structs.replace(sample, waiting=0).says_load
+    assert msgspec.structs.replace(sample, kv_used=0.0).says_load

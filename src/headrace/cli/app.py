@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -68,13 +68,9 @@ def invoke(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         command = typer.main.get_command(application(arguments[0] if arguments else None))
-        command.main(args=list(arguments), prog_name="headrace")
+        code = command.main(args=list(arguments), prog_name="headrace", standalone_mode=False)
     except SystemExit as exit_:
-        code = exit_.code if isinstance(exit_.code, int) else 0
-        wording = getattr(exit_.__context__, "format_message", None)  # a usage error, already said on stderr
-        if as_json and code == 2 and callable(wording):
-            print_json({"error": {"kind": "usage", "key": None, "found": None, "allowed": None, "message": str(wording())}})
-        return 2 if code == 1 and _OWN_OPTIONS.intersection(arguments[:1]) else code  # a shell that typer does not know
+        code = exit_.code
     except HeadraceError as error:
         if "--log-json" in arguments:
             print_log("error", "refused", str(error), exit_code=error.exit_code)
@@ -83,14 +79,33 @@ def invoke(arguments: Sequence[str]) -> int:
         if as_json:
             print_json(error_document(error))
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except OSError as error:
         if not _OWN_OPTIONS.intersection(arguments[:1]):
             raise
         print_words(f"headrace: {arguments[0]}: {error.filename}: {error.strerror}; --show-completion prints the script")
         return 2
-    return 0
+    except Exception as error:
+        if not callable(getattr(error, "format_message", None)):
+            raise
+        return _tell_usage(error, as_json=as_json)
+    if code == 1 and _OWN_OPTIONS.intersection(arguments[:1]):
+        return 2  # a shell that typer does not know
+    return code if isinstance(code, int) else 0
+
+
+def _tell_usage(error: Any, *, as_json: bool) -> int:
+    """Say in one line what is wrong with the arguments. A command without any is answered with its help."""
+    message, context = str(error.format_message()), getattr(error, "ctx", None)
+    if "\n" in message:
+        sys.stderr.write(message + "\n")
+    else:
+        path = context.command_path if context is not None else "headrace"
+        print_words(f"headrace: {message.rstrip('.')}; see `{path} --help`")
+    if as_json:
+        print_json({"error": {"kind": "usage", "key": None, "found": None, "allowed": None, "message": message}})
+    return 2
 
 
 def application(command: str | None = None) -> typer.Typer:

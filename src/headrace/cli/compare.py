@@ -11,6 +11,7 @@ from headrace.cli.parameters import Json, found
 from headrace.cli.printing import columns, print_json, print_lines
 from headrace.errors import SpecError
 from headrace.observe.text import printable
+from headrace.policy.amounts import counted
 
 A = Annotated[str, typer.Argument(metavar="A", help="A run id, a unique prefix of one, a path, or `last`.")]
 Others = Annotated[list[str], typer.Argument(metavar="B...", help="One or more runs to hold against A.")]
@@ -111,7 +112,7 @@ def _figure(name: str, value: float | None) -> str:
 
 def _answers(answers: dict[str, Any]) -> list[str]:
     both = answers["both_done"]
-    lines = [f"{answers['common']:,} records in both; {answers['only_a']:,} only in a, {answers['only_b']:,} only in b"]
+    lines = [f"{counted(answers['common'], 'record')} in both; {answers['only_a']:,} only in a, {answers['only_b']:,} only in b"]
     if answers["repeated"]:
         lines.append(f"{answers['repeated']:,} records bear an id that an earlier one of the same run has, and are left out")
     if answers["same_request"] != answers["common"]:

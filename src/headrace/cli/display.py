@@ -15,15 +15,20 @@ from headrace.protocols import Observer
 
 
 @contextlib.contextmanager
-def observers(*, quiet: bool, log_json: bool = False, metrics: str | None = None) -> Iterator[Sequence[Observer]]:
+def observers(
+    *, quiet: bool, log_json: bool = False, metrics: str | None = None, traced: tuple[str, str] | None = None
+) -> Iterator[Sequence[Observer]]:
     """The observers of one run. Words go to stderr, whatever stdout is for.
 
-    `metrics`: PORT or HOST:PORT that a scraper asks. Raises SpecError where it cannot be listened on.
+    `metrics`: PORT or HOST:PORT that a scraper asks. Raises SpecError where it cannot be listened on. `traced`: model and route
+    of what is asked, where a collector is to know of it.
     """
     with contextlib.ExitStack() as stack:
         watching: list[Observer] = []
         if metrics is not None:
             watching.append(_scraped(stack, metrics, quiet=quiet, log_json=log_json))
+        if traced is not None:
+            watching.append(_traced(stack, *traced))
         if not quiet:
             watching.append(stack.enter_context(_display(log_json=log_json)))
         yield watching
@@ -41,6 +46,12 @@ def _scraped(stack: contextlib.ExitStack, metrics: str, *, quiet: bool, log_json
     elif not quiet:
         print_words(said)
     return counts
+
+
+def _traced(stack: contextlib.ExitStack, model: str, route: str) -> Observer:
+    from headrace.observe.otel import Asked, exported  # noqa: PLC0415 (OpenTelemetry is only loaded where it is used)
+
+    return stack.enter_context(exported(Asked(model, route), __version__, WallClock().now))
 
 
 def _display(*, log_json: bool) -> Display:

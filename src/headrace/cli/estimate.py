@@ -11,7 +11,7 @@ from headrace.cli.parameters import Json, Overrides
 from headrace.cli.printing import columns, facts, notes, print_json, print_lines
 from headrace.observe.text import printable
 from headrace.observe.wording import duration
-from headrace.policy.budget import money
+from headrace.policy.amounts import counted, money
 
 if TYPE_CHECKING:
     from headrace.runs.estimate import Estimate
@@ -89,7 +89,7 @@ def _rows(found: Estimate) -> list[tuple[str, str]]:
     elif found.continues is not None:
         rows.append(("run", f"{found.continues} goes on: {found.settled:,} units are settled, {found.requests:,} are left"))
     if found.reused:
-        rows.append(("reused", f"{found.reused:,} answers are taken over from another run"))
+        rows.append(("reused", f"{counted(found.reused, 'answer')} taken over from another run"))
     rows.append(("requests", f"{found.requests:,}" + ("" if found.requests else ": nothing is to be sent")))
     if not found.requests:
         return rows

@@ -10,6 +10,7 @@ import typer
 from headrace.cli.parameters import Run, chosen, found
 from headrace.cli.printing import print_lines, print_words
 from headrace.errors import SpecError
+from headrace.policy.amounts import counted
 from headrace.values import Status
 
 To = Annotated[Path, typer.Option("--to", metavar="PATH", help="Where to: .jsonl .csv .parquet.")]
@@ -31,4 +32,4 @@ def export(to: To, run: Run = None, only: Only = None, details: Details = False)
     written, warning = export_run(found(run), to, statuses, details=details)
     if warning is not None:
         print_words(f"headrace: {warning}")
-    print_lines([f"{written:,} records written to {to}"])
+    print_lines([f"{counted(written, 'record')} written to {to}"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.cli.parameters import Json, Run, found
-from headrace.cli.printing import columns, print_json, print_lines
+from headrace.cli.printing import columns, print_json, print_lines, wrapped
 from headrace.observe.text import printable
 
 _MESSAGE = 120
@@ -33,9 +33,10 @@ def failures(run: Run = None, json: Json = False) -> None:
         print_lines(["nothing failed, was rejected or quarantined"])
         return
     for line, group in zip(columns(rows), document["groups"], strict=True):
-        print_lines([line, *_excerpt(group.get("excerpt") or {})])
+        print_lines([*wrapped(line, 4), *_excerpt(group.get("excerpt") or {})])
 
 
 def _excerpt(excerpt: dict[str, str | None]) -> list[str]:
     """How the first example's record and answer begin, harmless for a terminal."""
-    return [f"    {name:6}  {printable(text, _EXCERPT)}" for name, text in excerpt.items() if text]
+    lines = [f"    {name:6}  {printable(text, _EXCERPT)}" for name, text in excerpt.items() if text]
+    return [part for line in lines for part in wrapped(line, 12)]

@@ -21,6 +21,7 @@ from headrace.local.keyfile import key_file
 from headrace.local.server import LocalServer, Serving, default_serving, insist_on_llama_cpp
 from headrace.local.survey import survey
 from headrace.local.weights import Weights, find_weights
+from headrace.policy.amounts import counted
 from headrace.runs.registry import state_folder
 
 local = typer.Typer(
@@ -132,7 +133,7 @@ def _status_lines(document: dict[str, Any]) -> list[str]:
                 f"{weights['bytes'] / 1e6:,.0f} MB, {weights['architecture']}, licence {weights['licence'] or 'not stated'}",
             ),
             ("sha256", weights["sha256"]),
-            ("serves", f"{weights['slots']} requests at once, {weights['context']:,} tokens each"),
+            ("serves", f"{counted(weights['slots'], 'request')} at once, {weights['context']:,} tokens each"),
         ]
     elif document["problem"]:
         rows.append(("weights", document["problem"]))

@@ -28,6 +28,12 @@ MetricsPort = Annotated[
         "--metrics-port", metavar="[HOST:]PORT", help="Serve figures for Prometheus while it runs, on loopback; 0 is a free port."
     ),
 ]
+Otel = Annotated[
+    bool,
+    typer.Option(
+        "--otel", help="Send metrics and a span for each request to the OpenTelemetry collector of OTEL_EXPORTER_OTLP_ENDPOINT."
+    ),
+]
 
 Word = TypeVar("Word", bound=StrEnum)
 

@@ -12,6 +12,7 @@ from headrace.cli.parameters import Json
 from headrace.cli.printing import facts, notes, print_json, print_lines, print_tables
 from headrace.errors import SpecError
 from headrace.observe.text import printable
+from headrace.policy.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +239,9 @@ def _rows(planned: Planned) -> list[tuple[str, str]]:
         rows.append(("a token", f"{found.bytes_per_token:,} bytes at {planned.store.kind}"))
     rows.append(("a request", f"{load.tokens:,} tokens{shared}: {_known(found.bytes_per_request)}"))
     exact = "" if found.times is None or planned.server is not None else f" ({found.times:,.2f})"
-    rows.append(("at once", "unknown" if found.max_concurrency is None else f"{found.max_concurrency:,} requests{exact}"))
+    rows.append(
+        ("at once", "unknown" if found.max_concurrency is None else f"{counted(found.max_concurrency, 'request')}{exact}")
+    )
     if found.max_concurrency != 0:
         rows.append(("start with", f"concurrency = {{ start = {found.suggested_start} }}"))
     return rows

@@ -71,15 +71,16 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
     """Names and what is said of them, aligned. On a terminal what is too long goes on below, under its own beginning."""
-    lines, width = columns(rows), _terminal_width()
+    indent = max((len(printable(name)) for name, _ in rows), default=0) + 2
+    return [part for line in columns(rows) for part in wrapped(line, indent)]
+
+
+def wrapped(line: str, indent: int) -> list[str]:
+    """A line as a terminal has room for it, the rest of it indented so far; whole where stdout is none."""
+    width = _terminal_width()
     if width is None:
-        return lines
-    indent = " " * (max(len(printable(name)) for name, _ in rows) + 2)
-    return [
-        part
-        for line in lines
-        for part in textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    ]
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def notes(lines: Iterable[str]) -> list[str]:

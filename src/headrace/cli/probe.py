@@ -12,6 +12,7 @@ import typer
 from headrace.cli.loop import run_until_complete
 from headrace.cli.parameters import Json
 from headrace.cli.printing import columns, facts, print_json, print_lines, print_words
+from headrace.policy.amounts import counted
 
 if TYPE_CHECKING:
     from headrace.runs.probing import Asking, Probed
@@ -93,7 +94,7 @@ async def _probe(asking: Asking, effort: Effort | None) -> tuple[Probed | None, 
         return found, None, code
     swept = Swept()
     named = replace(asking, model=asking.model or next(iter(found.capacity.models), None))
-    print_words(f"sends at most {effort.requests:,} requests in at most {effort.seconds:g} s; Ctrl-C ends it")
+    print_words(f"sends at most {counted(effort.requests, 'request')} in at most {effort.seconds:g} s; Ctrl-C ends it")
     _, code = await unless_signalled(sweep(named, effort, os.environ, Path.cwd(), swept))
     return found, swept, code
 
@@ -117,7 +118,7 @@ def _swept_lines(swept: Swept, said: int | None) -> list[str]:
     return [
         *table,
         f"knee: {_knee(swept)}{told}",
-        f"{swept.requests:,} requests; ended because: {swept.stopped}",
+        f"{counted(swept.requests, 'request')}; ended because: {swept.stopped}",
     ]
 
 
@@ -148,7 +149,7 @@ def _knee(swept: Swept) -> str:
 def _held(capacity: dict[str, Any], block: int | None) -> str:
     """`8 requests, 65,536 tokens in blocks of 16`; one word where neither is told."""
     requests, tokens = capacity["requests"], capacity["tokens"]
-    parts = [] if requests is None else [f"{requests:,} requests"]
+    parts = [] if requests is None else [counted(requests, "request")]
     if tokens is not None:
         parts.append(f"{tokens:,} tokens" + (f" in blocks of {block}" if block is not None else ""))
     return ", ".join(parts) or "unknown"

@@ -10,7 +10,7 @@ import typer
 from headrace.cli.display import observers
 from headrace.cli.ending import end
 from headrace.cli.loop import run_until_complete
-from headrace.cli.parameters import Json, LogJson, MetricsPort, Overrides, Quiet
+from headrace.cli.parameters import Json, LogJson, MetricsPort, Otel, Overrides, Quiet
 
 RunDir = Annotated[
     Path | None,
@@ -28,7 +28,12 @@ Reuse = Annotated[
 
 
 def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the command has)
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file: TOML, or YAML by its suffix.")],
+    job: Annotated[
+        Path,
+        typer.Argument(
+            metavar="JOB", help="The job file: TOML, or YAML by its suffix; or a run's folder, whose archive holds its job."
+        ),
+    ],
     overrides: Overrides = None,
     run_dir: RunDir = None,
     dry_run: DryRun = False,
@@ -38,6 +43,7 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
     quiet: Quiet = False,
     log_json: LogJson = False,
     metrics_port: MetricsPort = None,
+    otel: Otel = False,
 ) -> None:
     """Run a job, or go on with it: the same job file and the same input continue the unfinished run."""
     from headrace.runs.jobfile import load_job  # noqa: PLC0415 (help and completion do not pay for it)
@@ -51,6 +57,8 @@ def run(  # noqa: PLR0913, PLR0917 (one parameter for each option that the comma
 
         rehearse(loaded, options, json=json)
         return
-    with observers(quiet=quiet, log_json=log_json, metrics=metrics_port) as watching:
+    model = loaded.spec.model
+    traced = (model.name or "", model.route) if otel else None
+    with observers(quiet=quiet, log_json=log_json, metrics=metrics_port, traced=traced) as watching:
         result = run_until_complete(execute(loaded, options, watching))
     end(result, json=json, quiet=quiet, log_json=log_json)

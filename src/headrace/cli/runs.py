@@ -12,7 +12,7 @@ from headrace.cli.parameters import Json
 from headrace.cli.printing import columns, print_json, print_lines, print_words
 from headrace.cli.summary import item_counts
 from headrace.errors import HeadraceError
-from headrace.policy.budget import money
+from headrace.policy.amounts import money
 from headrace.runs.registry import RunFolder, list_runs, state_folder
 
 Everywhere = Annotated[bool, typer.Option("--all", help="Also the runs in other folders that the user's registry knows.")]

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.cli.printing import facts
 from headrace.observe.wording import duration
-from headrace.policy.budget import money
+from headrace.policy.amounts import counted, money
 
 _LATER = {4, 5, 7, 130, 143}
 
@@ -27,9 +27,12 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ("items", item_counts(items) + ("" if status["input_complete"] else " (the input is not read to its end)")),
         ("cut", f"{slices.get('cut', 0):,} of the records, to slice.truncate"),
         ("pieces", _pieces(slices)),
-        ("requests", f"{requests['sent']:,} sent, {requests['retries']:,} retries{_by_kind(requests['by_kind'])}"),
-        ("reused", f"{requests.get('reused', 0):,} answers taken over from another run"),
-        ("saved", f"{status['units']['duplicates_saved']:,} equal requests asked once"),
+        (
+            "requests",
+            f"{requests['sent']:,} sent, {counted(requests['retries'], 'retry', 'retries')}{_by_kind(requests['by_kind'])}",
+        ),
+        ("reused", f"{counted(requests.get('reused', 0), 'answer')} taken over from another run"),
+        ("saved", f"{counted(status['units']['duplicates_saved'], 'equal request')} asked once"),
         ("tokens", _tokens(tokens)),
         ("cost", cost_words(cost)),
         (
@@ -37,6 +40,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
             f"{rate['items_per_minute']:,.0f} items/min, {rate['retry_rate']:.1%} retried, {rate['failure_rate']:.1%} failed",
         ),
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
+        *_split(status.get("latency_split_s") or {}),
         ("in flight", _in_flight(concurrency)),
         ("oldest", _oldest(status.get("in_flight") or {})),
     ]
@@ -61,7 +65,7 @@ def item_counts(items: Mapping[str, int]) -> str:
 def _pieces(slices: Mapping[str, int]) -> str:
     """`10, of 1 divided item and all others; 1 request joins their answers`."""
     divided, joins = slices.get("divided", 0), slices.get("joins", 0)
-    words = f"{slices.get('pieces', 0):,}, of {divided:,} divided {'item' if divided == 1 else 'items'} and all others"
+    words = f"{slices.get('pieces', 0):,}, of {counted(divided, 'divided item')} and all others"
     return words + (f"; {joins:,} {'request joins' if joins == 1 else 'requests join'} their answers" if joins else "")
 
 
@@ -83,7 +87,8 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
     items = status["items"]
     lines = [f"{status['name'] or 'the run'}: {status['state']}, {item_counts(items)} (run {status['run']})"]
     if output is not None:
-        lines.append(f"output: {output}")
+        is_empty = exit_code in _LATER and items["total"] == items["pending"]
+        lines.append("output: none, as nothing is finished" if is_empty else f"output: {output}")
     tokens = status.get("tokens")  # a document may hold no more than the caller knew
     if tokens and (tokens["wasted"] or tokens["unknown_requests"]):
         lines.append(f"tokens: {_tokens(tokens)}")
@@ -100,6 +105,15 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
     return lines
 
 
+def _split(parts: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+    words = [f"{name} {_number(of['p50'])} s (p95 {_number(of['p95'])} s)" for name, of in parts.items()]
+    return [("of it", ", ".join(words))] if words else []
+
+
+def _requests(requests: Mapping[str, Any]) -> str:
+    return f"{requests['sent']:,} sent, {counted(requests['retries'], 'retry', 'retries')}{_by_kind(requests['by_kind'])}"
+
+
 def _by_kind(by_kind: Mapping[str, int]) -> str:
     badly = ", ".join(f"{kind} {count:,}" for kind, count in by_kind.items() if count)
     return f"; ended badly: {badly}" if badly else ""
@@ -109,7 +123,7 @@ def _tokens(tokens: Mapping[str, int]) -> str:
     parts = [f"{tokens['prompt']:,} prompt", f"{tokens['completion']:,} completion"]
     parts += [f"{tokens[name]:,} {name}" for name in ("cached", "wasted") if tokens[name]]
     if tokens["unknown_requests"]:
-        parts.append(f"and {tokens['unknown_requests']:,} requests whose use is unknown")
+        parts.append(f"and {counted(tokens['unknown_requests'], 'request')} whose use is unknown")
     return ", ".join(parts)
 
 

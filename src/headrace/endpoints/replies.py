@@ -12,6 +12,7 @@ from headrace.endpoints.envelopes import KEPT, ServerError, error_in, is_html, p
 from headrace.values import Reply, Usage
 
 _LARGEST_COUNT = 2**53
+_LONGEST_MS = 1e9
 
 
 class Broken(Struct, frozen=True):
@@ -51,11 +52,19 @@ class _Choice(Struct, gc=False):
     finish_reason: str | None = None
 
 
+class _Timings(Struct, gc=False):
+    """As llama.cpp tells them, in milliseconds."""
+
+    prompt_ms: Annotated[float, Meta(ge=0, le=_LONGEST_MS)] | None = None
+    predicted_ms: Annotated[float, Meta(ge=0, le=_LONGEST_MS)] | None = None
+
+
 class _Body(Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
+    timings: _Timings | None = None
 
 
 _decode = msgspec.json.Decoder(_Body).decode
@@ -74,12 +83,20 @@ def read_reply(body: bytes, content_type: str | None = None) -> Reply | ServerEr
     message = choice.message
     usage = value.usage
     counted = None if usage is None else _counted(usage)
+    timing = None if value.timings is None else _timing(value.timings)
     if message is None:
         if choice.text is None:
             return _read_slowly(body, content_type or "")
-        return Reply(choice.text, choice.finish_reason, usage=counted, model=value.model)
+        return Reply(choice.text, choice.finish_reason, usage=counted, model=value.model, timing=timing)
     reasoning = message.reasoning_content or message.reasoning
-    return Reply(message.content, choice.finish_reason, reasoning, message.refusal, counted, value.model)
+    return Reply(
+        message.content, choice.finish_reason, reasoning, message.refusal, counted, value.model, timing=timing
+    )  # fmt: skip
+
+
+def _timing(timings: _Timings) -> tuple[float, float] | None:
+    prompt, answer = timings.prompt_ms, timings.predicted_ms
+    return None if prompt is None or answer is None else (round(prompt / 1000, 6), round(answer / 1000, 6))
 
 
 def _counted(usage: _Usage) -> Usage | None:

@@ -81,6 +81,11 @@ class Feed:
         return len(self._waiting) + len(self._holding)
 
     @property
+    def has_ready(self) -> bool:
+        """Whether units wait that may be sent at once."""
+        return bool(self._ready)
+
+    @property
     def has_supply(self) -> bool:
         return bool(self._ready or self._leasing or len(self._pool) or len(self.made))
 

@@ -44,6 +44,7 @@ class Lane:
         self.room = Room()
         self.prompts = TruncationWatch(knobs.shared_bytes)
         self.ceiling: Ceiling | None = None  # what follows of what the server says of itself
+        self.gauges = Gauges()  # what it said last of its load
         self.told: Capacity | None = None  # what the server has said that it is
         self._capacity = Capacity()
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
@@ -210,6 +211,7 @@ class Lane:
 
     def on_gauges(self, gauges: Gauges, now: float) -> None:
         """The server has said how it is loaded."""
+        self.gauges = gauges
         ceiling = self.ceiling
         if ceiling is None:
             ceiling = self.ceiling = Ceiling(self._capacity, self.window.limit)
@@ -225,6 +227,7 @@ class Lane:
     def on_no_gauges(self) -> None:
         """The server does not say how it is loaded any more: the window is found by what comes back."""
         self.ceiling = None
+        self.gauges = Gauges()
         self.room.allow(math.inf)
         if self._tuning is not None:
             self._tuning.on_told(None, self.sends + 1)

@@ -61,7 +61,7 @@ class Watch:
             sample = Sample(
                 at=at, endpoint=lane.number, window=lane.window.limit, in_flight=len(lane.in_flight),
                 settled=lane.settled, retries=lane.retries, bound_by=self._bound_by(lane, now),
-                paused=not lane.is_working(now), lag_s=lag_s,
+                paused=not lane.is_working(now), lag_s=lag_s, waiting=lane.gauges.waiting, kv_used=lane.gauges.kv_used,
             )  # fmt: skip
             lane.settled = lane.retries = 0
             engine.committer.batch.samples.append(sample)
@@ -87,6 +87,8 @@ class Watch:
             return "limit" if is_written and not is_told else "endpoint"
         if now < lane.rates.ready_at:
             return "rate"
+        if engine.feed.has_ready and lane.purse is not None and lane.purse.has_refused:
+            return "limit"  # what came back has made room for one, and one has gone
         return engine.feed.starved_by
 
     def _progress(self, now: float) -> Progress:

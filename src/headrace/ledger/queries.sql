@@ -47,6 +47,9 @@ INSERT INTO score (attempt, confidence, likeliest) VALUES (?, nullif(?, ''), ?);
 -- insert_bound: what a send of unknown use may have taken at most
 INSERT INTO bound (attempt, prompt, completion) VALUES (?, ?, ?);
 
+-- insert_timing: how long the server says that it computed
+INSERT INTO timing (attempt, prompt, generation) VALUES (?, ?, ?);
+
 -- settle: what became of a unit after an attempt; an upsert, so that one statement serves many (the unit is always there). A negative attempt stands in where there is none yet
 INSERT INTO unit (seq, config, state, ask, spent, age, attempt, error, hash, kind, item, n)
 VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, 0), '', 0, 0, 0)
@@ -60,6 +63,9 @@ UPDATE unit SET state = ?, ask = ?, spent = ?, age = ?, error = nullif(?, 0) WHE
 -- insert_sample: one second of one endpoint
 INSERT INTO sample (at, endpoint, window, in_flight, settled, retries, paused, lag, bound_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0));
+
+-- insert_load: what a server said of its load in that second
+INSERT INTO load (at, endpoint, waiting, kv_used) VALUES (?, ?, ?, ?);
 
 -- put_meta: a fact about the run
 INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
@@ -441,11 +447,23 @@ SELECT avg(prompt_tokens), avg(completion_tokens) FROM attempt WHERE endpoint = 
 SELECT started_at + seconds, seconds, prompt_tokens, completion_tokens, cached_tokens FROM attempt
 WHERE kind IS NULL AND origin = 0 ORDER BY id;
 
+-- any_timing: whether a server said how long it computed
+SELECT EXISTS (SELECT 1 FROM timing);
+
+-- timings: of accepted answers how long they took, and how long the server says that it computed prompt and answer
+SELECT seconds, prompt, generation FROM timing JOIN attempt ON attempt.id = timing.attempt WHERE kind IS NULL AND origin = 0;
+
 -- models: as what the servers answered
 SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;
 
 -- timeline: the seconds in which a run was sending: window, in flight, settled, retries, whether an endpoint paused, what bound it
 SELECT at, sum(window), sum(in_flight), sum(settled), sum(retries), max(paused), max(bound_by) FROM sample GROUP BY at ORDER BY at;
+
+-- queues: seconds of which a server told its load, and those in which requests waited beside a KV cache used to less than a share
+SELECT count(*), coalesce(sum(waiting > 0 AND kv_used < ?), 0) FROM load WHERE waiting IS NOT NULL AND kv_used IS NOT NULL;
+
+-- says_cached: whether any answer told how much of its prompt came from a cache
+SELECT EXISTS (SELECT 1 FROM attempt WHERE cached_tokens IS NOT NULL LIMIT 1);
 
 -- bad_sends: when sends that brought no accepted answer began, and why they did not
 SELECT started_at, kind FROM attempt WHERE kind IS NOT NULL AND origin = 0 ORDER BY id;

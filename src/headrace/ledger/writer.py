@@ -125,6 +125,8 @@ class SqliteLedger:
             self._many("reopen", ((seq,) for seq in batch.reopened))
         if batch.samples:
             self._insert("insert_sample", [sample_row(sample) for sample in batch.samples])
+            loads = [(one.at, one.endpoint, one.waiting, one.kv_used) for one in batch.samples if one.says_load]
+            self._insert("insert_load", loads)
         if batch.meta:
             self._insert("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
         self._run("COMMIT")
@@ -178,6 +180,7 @@ class SqliteLedger:
         unsent: list[tuple[Any, ...]] = []
         scores: list[tuple[Any, ...]] = []
         bounds: list[tuple[Any, ...]] = []
+        timings: list[tuple[Any, ...]] = []
         volume = 0
         for o in outcomes:
             if o.unit >= next_unit:
@@ -192,6 +195,8 @@ class SqliteLedger:
                     volume += len(reply.content)
                 if reply.likeliest is not None:
                     scores.append(score_row(number, o, reply.likeliest))
+                if reply.timing is not None:
+                    timings.append((number, *reply.timing))
             if attempt.most is not None:
                 bounds.append(bound_row(number, attempt.most))
             attempts.append(attempt_row(number, o, attempt))
@@ -205,6 +210,8 @@ class SqliteLedger:
             self._insert("insert_score", scores)
         if bounds:
             self._insert("insert_bound", bounds)
+        if timings:
+            self._insert("insert_timing", timings)
         if unsent:
             self._many("settle_unsent", unsent)
         return number

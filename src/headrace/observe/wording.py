@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Progress, Stopping, Warned
 from headrace.observe.text import printable
-from headrace.policy.budget import money
+from headrace.policy.amounts import counted, money
 
 _LINE = 400
 
@@ -22,9 +22,9 @@ def said(event: Event) -> str | None:
             line = f"{endpoint} is back after {duration(down_s)}"
         case EndpointGone(endpoint, why, left):
             line = f"{endpoint} is not asked any more, {left:,} left: {_without(endpoint, why)}"
-        case Stopping(reason, message, draining):
-            again = " (Ctrl-C again stops at once)" if reason == "interrupted" and draining else ""
-            line = f"stopping: {message}" + (f"; waiting for {draining:,} in flight{again}" if draining else "")
+        case Stopping(reason, message, draining) if draining:  # else the end follows at once, and says the same
+            again = " (Ctrl-C again stops at once)" if reason == "interrupted" else ""
+            line = f"stopping: {message}; waiting for {draining:,} in flight{again}"
         case _:
             return None
     return printable(line, _LINE)
@@ -39,7 +39,7 @@ def amounts(progress: Progress) -> str:
     """How far the run is and how long it will take, in distinct requests and rejected records."""
     finished = settled(progress)
     of = f"{progress.total:,}" + ("+" if progress.reading else "")
-    parts = [f"{finished:,}/{of} requests"]
+    parts = [f"{finished:,}/{of} {'request' if of == '1' else 'requests'}"]
     if progress.total and not progress.reading:
         parts[0] += f" ({finished * 100 // progress.total} %)"
     parts.append(f"{progress.units_per_second * 60:,.0f}/min")
@@ -62,7 +62,7 @@ def details(progress: Progress) -> str:
         f"{count:,} {word}"
         for count, word in (
             (progress.waiting, "waiting"),
-            (progress.retries, "retries"),
+            (progress.retries, "retry" if progress.retries == 1 else "retries"),
             (progress.failed, "failed"),
             (progress.quarantined, "quarantined"),
             (progress.rejected, "rejected"),
@@ -71,7 +71,7 @@ def details(progress: Progress) -> str:
     ]
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:
-        parts.append(f"{tokens:,} tokens")
+        parts.append(counted(tokens, "token"))
     if progress.spent is not None:
         parts.append(f"{'' if progress.spent_is_all else 'at least '}{money(progress.spent)} USD")
     if progress.paused_for_s is None and progress.bound_by is not None:

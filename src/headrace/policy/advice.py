@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from headrace.policy.amounts import counted
+
 LEAST = 50  # sends, or settled units: of fewer nothing but cut answers is said
 OVERLOADED = 0.05  # of all sends
 INVALID = 0.05  # of all sends
 PAUSED = 0.1  # of the time
 TAIL = 0.2  # of the time
-TAIL_LEAST_S = 20  # of sampled time
+TAIL_LEAST_S = 10  # of sampled time
+QUEUED = 0.3  # of the time
+ROOMY = 0.6  # of a KV cache: below it, it is not memory that keeps requests waiting
+ALIKE = 0.2  # of all prompts
 GROWN = 1.25  # times the tokens of the run before
 
 
@@ -21,6 +26,9 @@ class Symptoms(Struct, frozen=True, kw_only=True):
     `read_in_part`: answers to prompts that the server is suspected of having cut. `tail_share`: the part of the time at the
     end in which less than half as many were in flight as in the middle. `context` and `context_before`: mean tokens of prompt
     and answer together, in this run and in the one before of this job. `fixed`: the number in flight where the job keeps one.
+    `queued_share`: the part of the time in which requests waited at the server beside a KV cache with room. `groupable`: the
+    share of all prompts that repeats the beginning of another one and does not stand behind it, nor is the same in all;
+    `common`: what is the same in all. `cached_share`: of all prompts, as served from the cache; None where servers do not say.
     """
 
     settled: int
@@ -32,6 +40,10 @@ class Symptoms(Struct, frozen=True, kw_only=True):
     seconds: int = 0
     paused_share: float = 0.0
     tail_share: float = 0.0
+    queued_share: float = 0.0
+    groupable: float = 0.0
+    common: float = 0.0
+    cached_share: float | None = None
     per_minute: float = 0.0
     context: float = 0.0
     context_before: float | None = None
@@ -66,7 +78,7 @@ def advise(seen: Symptoms) -> list[Advice]:
     """What the figures call for, the costliest first."""
     found = [*_answers(seen)]
     if seen.sent >= LEAST:
-        found += [*_load(seen), *_time(seen)]
+        found += [*_load(seen), *_server(seen), *_time(seen)]
     return found
 
 
@@ -77,15 +89,15 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
         )  # fmt: skip
     if seen.read_in_part:
         yield Advice(
-            "context", f"of {seen.read_in_part:,} prompts the server seems to have read only a part: give it a larger context, "
-            "or cut them by [slice]",
+            "context", f"of {counted(seen.read_in_part, 'prompt')} the server seems to have read only a part: give it a larger "
+            "context, or cut them by [slice]",
         )  # fmt: skip
     if seen.truncated:
         share = f" ({seen.truncated / seen.settled:.1%} of those settled)" if seen.settled >= LEAST else ""
         if seen.max_tokens is None:
-            yield Advice("max_tokens", f"{seen.truncated:,} answers were cut{share}; raise model.max_tokens, or ask for less")
+            yield Advice("max_tokens", f"{_cut(seen.truncated)}{share}; raise model.max_tokens, or ask for less")
         else:
-            reason = f"{seen.truncated:,} answers were cut at {seen.max_tokens:,} tokens{share}; raise it, or ask for less"
+            reason = f"{_cut(seen.truncated)} at {seen.max_tokens:,} tokens{share}; raise it, or ask for less"
             yield Advice("max_tokens", reason, "model.max_tokens", str(2 * seen.max_tokens))
     if seen.sent >= LEAST and seen.invalid >= INVALID * seen.sent:
         reason = (
@@ -103,6 +115,10 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
         yield Advice("slicing", reason)
 
 
+def _cut(count: int) -> str:
+    return f"{counted(count, 'answer')} {'was' if count == 1 else 'were'} cut"
+
+
 def _load(seen: Symptoms) -> Iterator[Advice]:
     share = seen.overloaded / seen.sent
     if share >= OVERLOADED and seen.fixed is not None:
@@ -115,6 +131,22 @@ def _load(seen: Symptoms) -> Iterator[Advice]:
             f"the endpoint paused for {seen.paused_share:.0%} of the time, since it refused requests; even pacing needs no pauses"
         )
         yield Advice("paused", reason, "endpoint.requests_per_minute", f"{max(1, round(seen.per_minute))}")
+
+
+def _server(seen: Symptoms) -> Iterator[Advice]:
+    if seen.queued_share >= QUEUED:
+        yield Advice(
+            "server_limit", f"for {seen.queued_share:.0%} of the time requests waited at the server while its KV cache had room: "
+            "raise how many it works on at once (max-num-seqs, slots)",
+        )  # fmt: skip
+    missed = seen.groupable if seen.cached_share is None else seen.common + seen.groupable - seen.cached_share
+    has_none = seen.cached_share == 0 and seen.common >= ALIKE  # else it had served at least what all begin with
+    if seen.order in {"input", "longest"} and min(seen.groupable, missed) >= ALIKE and not has_none:
+        reason = (
+            f"{seen.groupable:.0%} of the prompts' text begins another prompt too, and is not asked beside it; brought together, "
+            "a server's prefix cache saves that"
+        )
+        yield Advice("prefix_order", reason, "limits.order", '"auto"')
 
 
 def _time(seen: Symptoms) -> Iterator[Advice]:

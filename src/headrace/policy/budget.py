@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from headrace.policy.amounts import counted, money
 from headrace.policy.price import Prices, answered
 from headrace.values import Kind, Sent, Usage
 
@@ -162,15 +163,17 @@ class Budget:
             self._near.remove(near)
             place, limit, name = near
             spent = self.spent[place]
-            self.on_near(f"limits.{name}: {shown(spent, name)} of {shown(limit, name)} are spent ({spent / limit:.0%}).")
+            used = "are spent or may have been" if self.unknown and place != 2 else "are spent"
+            self.on_near(f"limits.{name}: {shown(spent, name)} of {shown(limit, name)} {used} ({spent / limit:.0%}).")
 
     def refusal(self, name: str, amounts: tuple[float, float, float]) -> str:
         """One line for a run that ends because what it would send next breaks a limit."""
         place, limit, _ = next(entry for entry in self._limits if entry[2] == name)
         wanted = "the next request is one more" if place == 2 else f"the next request may take {shown(amounts[place], name)}"
-        whole = f" ({self.unknown:,} of unknown use counted whole)" if self.unknown and place != 2 else ""
+        is_whole = self.unknown and place != 2
+        used = f"counted ({counted(self.unknown, 'request')} of unknown use whole)" if is_whole else "spent"
         return (
-            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} spent{whole}, and {wanted}; "
+            f"limits.{name} = {shown(limit, name)}: {shown(self.spent[place], name)} {used}, and {wanted}; "
             "raise the limit to go on"
         )
 
@@ -196,6 +199,11 @@ class Purse:
     def is_closed(self) -> bool:
         """Whether the next unit has not fitted, and nothing has come back since."""
         return self._closed_at == self._budget.settled
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether it was ever closed."""
+        return self._refused is not None
 
     @property
     def refusal(self) -> tuple[str, int, str]:
@@ -252,18 +260,7 @@ def shown(amount: float, name: str) -> str:
     """An amount of one of the limits in words."""
     if name == "max_cost":
         return f"{money(amount)} USD"
-    return f"{math.ceil(amount):,} {'tokens' if name == 'max_total_tokens' else 'requests'}"
-
-
-def money(amount: float) -> str:
-    """USD for people: cents where there are many, and never 0.00 for what is more than nothing."""
-    if amount >= 1 or amount == 0:
-        return f"{amount:,.2f}"
-    if amount >= 0.01:
-        return f"{amount:.4f}"
-    if amount < 1e-10:
-        return f"{amount:.2g}"
-    return f"{amount:.{2 - math.floor(math.log10(amount))}f}"
+    return counted(math.ceil(amount), "token" if name == "max_total_tokens" else "request")
 
 
 def _nobody_asks() -> None:

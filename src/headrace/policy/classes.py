@@ -55,6 +55,38 @@ CLASSES: Mapping[str, Manners] = {"batch": BATCH, "online": ONLINE}
 KEYS = ("max_attempts", "attempt_timeout", "unit_deadline", "give_up_after", "drain")
 
 
+MANY = 1000  # requests: nobody waits at a screen for so many
+SHORT_S = 60.0  # a unit's deadline, and
+SHORT_ATTEMPT_S = 10.0  # an attempt's time limit, that only somebody who waits has a reason for
+
+
+def misfit(limits: Mapping[str, Any], requests: int) -> str | None:
+    """Why a job with these `[limits]` and so many requests, as far as is known, looks as if it were of the other class.
+
+    Durations are seconds. What the job itself has written as the other class has it is no misfit.
+    """
+    attempts, deadline_s, attempt_s = limits["max_attempts"], limits["unit_deadline"], limits["attempt_timeout"]
+    if limits["class"] == "online":
+        is_short = attempts < BATCH.max_attempts and deadline_s < BATCH.unit_deadline
+        if requests < MANY or not is_short:
+            return None
+        return (
+            f'limits.class = "online" gives a record up after {attempts} sends or {deadline_s:,.0f} s, as for somebody who '
+            f"waits; with {requests:,} requests or more this looks like a batch, which holds out for {BATCH.max_attempts} sends "
+            f'and {BATCH.unit_deadline:,.0f} s: limits.class = "batch"'
+        )
+    if deadline_s < SHORT_S:
+        found = f"limits.unit_deadline = {deadline_s:g} s"
+    elif isinstance(attempt_s, float | int) and attempt_s < SHORT_ATTEMPT_S:
+        found = f"limits.attempt_timeout = {attempt_s:g} s"
+    else:
+        return None
+    return (
+        f"{found} gives up what may have been paid for, as only somebody who waits has a reason to, and the rest of limits.class "
+        '= "batch" holds out; where somebody does wait: limits.class = "online"'
+    )
+
+
 def defaults_of(name: str) -> dict[str, Any]:
     """The keys of `[limits]` that follow from a class, with their values."""
     values = asdict(CLASSES[name])

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from headrace import canon
+from headrace.ledger.columns import Numbers, columns
 from headrace.ledger.reader import LedgerReader, StoredRow, as_text
-from headrace.reports.columns import Numbers, columns
 from headrace.runs.answertext import answer_json, written_out
 from headrace.runs.divided import join_of, whole_item
 from headrace.values import State

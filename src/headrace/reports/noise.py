@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from headrace.reports.columns import Numbers
+from headrace.ledger.columns import Numbers
 
 BATCHES = 20
 LEAST = 100  # observations: of fewer nothing is said

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from headrace.ledger.columns import CACHED, CAME, COMPLETION, PROMPT, TOOK, Numbers, columns, known, read_uses
 from headrace.ledger.reader import LedgerReader
-from headrace.reports.columns import CACHED, CAME, COMPLETION, PROMPT, TOOK, Numbers, columns, known, read_uses
 from headrace.reports.noise import BATCHES, LEAST, Measured, batched, share, spread, verdict
 
 _SECONDS = 60  # sampled seconds from which on they tell the rate's noise; of less the answers' own times do

@@ -15,7 +15,7 @@ from headrace import __version__
 from headrace.errors import OutputError
 from headrace.ledger.reader import LedgerReader
 from headrace.observe.text import printable
-from headrace.policy.budget import money
+from headrace.policy.amounts import counted, money
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
@@ -88,7 +88,7 @@ def _tiles(status: dict[str, Any]) -> list[tuple[str, str]]:
         (f"of {items['total']:,} records done", f"{items['done']:,}"),
         *((("not done", ", ".join(left)),) if left else ()),
         ("records a minute", f"{status['rate']['items_per_minute']:,.0f}"),
-        (f"requests, {status['requests']['retries']:,} of them retries", f"{status['requests']['sent']:,}"),
+        (f"requests, {counted(status['requests']['retries'], 'retry', 'retries')} among them", f"{status['requests']['sent']:,}"),
         ("tokens, prompts and answers", f"{tokens['prompt'] + tokens['completion']:,}"),
         ("cost", known),
         ("seconds, half of the answers took less", f"{status['latency_s']['p50']:.3g}"),

@@ -12,6 +12,7 @@ import orjson
 
 from headrace.errors import HeadraceError, RecordError
 from headrace.ledger.reader import LedgerReader
+from headrace.policy.amounts import counted
 from headrace.runs.job import Job
 from headrace.runs.making import making_of
 from headrace.runs.registry import RunFolder
@@ -49,7 +50,7 @@ def input_changes(folder: RunFolder, content: dict[str, Any], job: Job) -> str:
     if not whole:
         after = after[: len(before)] if len(after) > len(before) else after
     added, removed, changed = compare(before, after, by_name=content["input"].get("id") is not None)
-    return f"{added} records added, {removed} removed, {changed} changed"
+    return f"{counted(added, 'record')} added, {removed:,} removed, {changed:,} changed"
 
 
 def continues(folder: RunFolder, content: dict[str, Any], job: Job) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from headrace.policy.classes import CLASSES, Course, course, defaults_of
+from headrace.events import Event, Progress
+from headrace.policy.classes import CLASSES, Course, course, defaults_of, misfit
 from headrace.policy.verdict import OVERLOAD, Action
+from headrace.spec import JobSpec
 from headrace.values import Kind
 
 
@@ -25,6 +27,25 @@ def explain_classes(names: Sequence[str] = tuple(CLASSES)) -> dict[str, Any]:
         },
         "kinds": [_kind(kind, {name: course(kind, CLASSES[name]) for name in names}) for kind in Kind],
     }
+
+
+class MisfitWatch:
+    """An observer of a run that says once, as soon as it is seen, that the job looks as if it were of the other class."""
+
+    def __init__(self, spec: JobSpec, warn: Callable[[str], None]) -> None:
+        self._limits = spec.limits.model_dump(by_alias=True)
+        self._warn: Callable[[str], None] | None = warn
+        self._look(0)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Progress) and self._warn is not None:
+            self._look(event.total)
+
+    def _look(self, requests: int) -> None:
+        found = misfit(self._limits, requests)
+        if found is not None and self._warn is not None:
+            warn, self._warn = self._warn, None
+            warn(found)
 
 
 def _kind(kind: Kind, courses: dict[str, Course]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 
 from headrace.errors import OutputError, SpecError
 from headrace.ledger.connection import without_trace
+from headrace.policy.classes import misfit
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
 from headrace.runs import outputs
@@ -182,6 +183,8 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
         notes.append(_said_of(joins))
     sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order, least.requests, most.requests)
     cost = cost_of(job.spec, job.base, sent)
+    looks = misfit(job.spec.limits.model_dump(by_alias=True), load.requests)
+    notes += [looks] if looks is not None else []
     notes += limits_met(job.spec.limits, choice, sent, cost)
     if seen.others:
         notes.append(

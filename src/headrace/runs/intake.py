@@ -15,6 +15,7 @@ from headrace.runs.making import Making
 from headrace.runs.pieces import Dividing
 from headrace.runs.recall import Recall
 from headrace.runs.reuse import Reuse
+from headrace.runs.savings import ALIKE, LOOKED_AT, Beginnings
 from headrace.runs.shapes import shape_of
 from headrace.sources.open import OpenedSource
 from headrace.sources.records import RecordPlaces
@@ -86,6 +87,8 @@ class InputIntake:
         self._chunks_hashed = -1
         self._alike: tuple[str, str] | None = None  # shape and text of the one reason, while every record is rejected for it
         self._has_variety = reading.items > 0
+        # Where the job keeps the order, what another one would have saved is looked at.
+        self._beginnings = Beginnings(making.renderer.shared_bytes) if making.keeps_order else None
         self._has_id = making.id_field is None or reading.items > 0
 
     # -- reading on
@@ -107,6 +110,8 @@ class InputIntake:
         self._refuse_if_all_alike(made, done=done)
         units = self._number(made)
         outcomes = self._reused(units) if self._reuse is not None else []
+        if self._beginnings is not None and len(self._beginnings) < LOOKED_AT:
+            self._beginnings.add([unit.payload for unit in units if unit.payload is not None])
         self._reading = Reading(
             position=chunk.position, items=made.next_item, excluded=made.excluded,
             records_length=self._records.length, names=self._source.names, done=done,
@@ -196,6 +201,8 @@ class InputIntake:
         if hashed != self._chunks_hashed or reading.done:
             self._chunks_hashed = hashed
             facts["fingerprint"] = fingerprint
+        if reading.done and self._beginnings is not None:
+            facts[ALIKE] = self._beginnings.alike()
         return facts
 
     def _refuse_if_all_alike(self, made: _Made, *, done: bool) -> None:

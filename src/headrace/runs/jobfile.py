@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from headrace import canon
 from headrace.errors import SpecError
 from headrace.policy.classes import defaults_of
+from headrace.runs import archive
 from headrace.runs.job import Job
 from headrace.runs.jobfaults import fault, shown
 from headrace.runs.jobrules import check_rules
@@ -27,12 +28,16 @@ from headrace.spec import JobSpec
 
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> Job:
-    """The job that a file (TOML, or YAML by its suffix) describes, with each `section.key=value` put in.
+    """The job that a file (TOML, or YAML by its suffix) describes, or that a run's folder or run.json keeps, with each
+    `section.key=value` put in.
 
     Paths in it are relative to the file's folder. `prompt.user_file` and an `answer.schema` that is a file are read and stand
     in the spec as text and table, so that its content hash follows theirs. Raises SpecError; nothing is written or sent.
     """
     refuse_broken_text(str(path.absolute()), "the job file's path")
+    if archive.is_archive(path):
+        tables, file, base = archive.read_job(path)
+        return Job(spec=_spec(tables, base, overrides), path=file, base=base, archived=archive.folder_of(path).path)
     tables = read_tables(path)
     tables.setdefault("name", path.stem)
     real = path.resolve()

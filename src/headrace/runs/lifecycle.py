@@ -38,6 +38,7 @@ class Candidate(Struct, frozen=True):
     content_hash: str
     fingerprint: list[dict[str, Any]] | None
     finished: bool
+    reason: str | None
     has_answer: bool
     read_whole: bool
 
@@ -118,9 +119,10 @@ def _candidate(folder: RunFolder, identity: str) -> Candidate | None:
         configs = reader.configs()
         if not configs or reader.meta("job", identity) != identity:
             return None
+        ending = reader.meta("ending", {})
         return Candidate(
             folder=folder, content=configs[0].content, content_hash=configs[0].content_hash,
-            fingerprint=reader.meta("fingerprint"), finished=bool(reader.meta("ending", {}).get("finished", False)),
+            fingerprint=reader.meta("fingerprint"), finished=bool(ending.get("finished", False)), reason=ending.get("reason"),
             has_answer=reader.one("any_answer") is not None, read_whole=bool(reader.meta("reading", {}).get("done", False)),
         )  # fmt: skip
     finally:

@@ -42,6 +42,7 @@ class Making(Struct, frozen=True):
     limit: int | None = None
     dedupe: bool = True
     dividing: Dividing | None = None
+    keeps_order: bool = False
 
     def asked(self, whole: Piece) -> tuple[list[bytes], list[Slice]]:
         """The hash of each piece of an item, and what the pieces hold of divided fields. Raises RecordError."""
@@ -79,6 +80,7 @@ def making_of(spec: JobSpec) -> Making:
         limit=spec.input.limit,
         dedupe=spec.input.dedupe,
         dividing=dividing,
+        keeps_order=spec.limits.order in {"input", "longest"},
     )
 
 

@@ -17,6 +17,7 @@ from headrace.runs.lifecycle import Candidate, job_candidates
 from headrace.runs.registry import runs_folder
 from headrace.runs.status import status
 from headrace.runs.symptoms import symptoms_of
+from headrace.values import Kind
 
 _FIRST_WINDOW = 6  # where a window begins by itself
 _WORTH = 4  # times as large has a window to be, for its ramp to be worth a line
@@ -31,8 +32,8 @@ class NextRun(Struct, frozen=True):
 
 
 def next_run(job: Job) -> NextRun:
-    """Reads the job's last run that sent something, and for its growth the one before. Raises RunNotFoundError, LedgerError."""
-    found = [one for one in job_candidates(job, runs_folder(job.base)) if one.has_answer or one.finished][:2]
+    """Reads the job's last run that tells anything, and for its growth the one before. Raises RunNotFoundError, LedgerError."""
+    found = [one for one in job_candidates(job, runs_folder(job.base)) if _tells(one)][:2]
     if not found:
         raise RunNotFoundError("this job has no run yet from which anything can be said: `headrace run` makes one.")
     last = found[0]
@@ -42,6 +43,11 @@ def next_run(job: Job) -> NextRun:
         advice = advise(symptoms_of(reader, document, before))
         settings = [] if any(one.key == "endpoint.concurrency" for one in advice) else _window(reader, document)
     return NextRun(last.folder.id, advice, settings)
+
+
+def _tells(candidate: Candidate) -> bool:
+    """Whether anything can be learnt from a run."""
+    return candidate.has_answer or candidate.finished or candidate.reason == Kind.SCHEMA_REFUSED
 
 
 def _window(reader: LedgerReader, document: dict[str, Any]) -> list[Advice]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace import __version__
 from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
 from headrace.engine.knobs import Asked, Ending, Knobs, Parts, Start
@@ -23,11 +22,13 @@ from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.amounts import counted
 from headrace.policy.budget import Most
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
 from headrace.runs.calibration import CalibrationIntake, reopen
+from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
@@ -40,7 +41,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.spending import spent_so_far
-from headrace.runs.status import capacity, status
+from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 
@@ -70,7 +71,7 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     options = options or RunOptions()
     making = making_of(job.spec)
     refuse_unpriced(job)
-    root = runs_folder(job.base, options.run_dir)
+    root = runs_folder(job.base, options.run_dir or (job.archived.parent if job.archived is not None else None))
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
     try:
         if options.reuse not in {None, "last"}:
@@ -83,6 +84,8 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
             making = making_of(job.spec)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
         run.warn(choice.said)
+        if options.new:
+            run.warn(archive.changed_input(job, source.files))
         with RunLock(folder.lock):
             try:
                 return await run.go(source, options)
@@ -177,11 +180,12 @@ class Run:
                     ledger.reduce_with(reducer)
                     pending = stores.reader.pending_made()
                     start = replace(start, may_make=True, made=stores.reader.count_made(), pending_made=pending)
-                ending = await self._drive(means, intake, self.making.judge, start, self.observers)
+                watching = [*self.observers, MisfitWatch(spec, self.warn)] if self.observers else ()
+                ending = await self._drive(means, intake, self.making.judge, start, watching)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
-                    self.warn(f"{reuse.taken:,} answers were taken over from another run.")
+                    self.warn(f"{counted(reuse.taken, 'answer')} taken over from another run.")
                 return ending
             finally:
                 stores.close()
@@ -347,28 +351,14 @@ class Run:
         document = status(self.folder.path, ended={"reason": ending.reason, "message": ending.message, "exit_code": code})
         try:
             if not (self.is_idle and archive.is_of_the_end(self.folder)):  # else it tells who answered, which stays true
-                self._archive(document, capacity(self.folder.path))
+                self._archive(document)
         except LedgerError:
             if code != 7:
                 raise
         return RunResult(self.folder.id, code, ending.reason, ending.message, written, self.folder.path, document)
 
-    def _archive(self, figures: dict[str, Any], capacities: Sequence[dict[str, Any]] = ()) -> None:
-        job = self.job
-        archive.write(
-            self.folder,
-            {
-                "run": self.folder.id,
-                "name": job.spec.name,
-                "job": archive.identity(job),
-                "job_file": str(job.path) if job.path is not None else None,
-                "base": str(job.base.resolve()),
-                "headrace": __version__,
-                "configuration": job.spec.model_dump(mode="json", by_alias=True),
-                "capacity": list(capacities),
-                "figures": figures,
-            },
-        )
+    def _archive(self, figures: dict[str, Any]) -> None:
+        archive.write(self.folder, archive.document(self.job, self.folder, figures))
 
     def warn(self, message: str | None) -> None:
         if message is not None:

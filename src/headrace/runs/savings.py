@@ -16,6 +16,8 @@ from headrace.policy.prefixes import BLOCK
 from headrace.spec import PromptSpec
 
 _TAG = re.compile(r"\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
+ALIKE = "alike"  # the ledger's name for how the prompts that were read begin alike, in bytes
+LOOKED_AT = 100_000  # prompts: memory does not grow with the rest
 WORTH_MOVING = 16.0  # tokens of a template that stand behind a record's text: less fills no block of a cache
 
 
@@ -39,10 +41,22 @@ class Beginnings:
         self._shared = shared
         self._start = shared // BLOCK * BLOCK
         self._sketches = array("Q")
+        self.bytes = 0
 
     def add(self, payloads: Sequence[bytes]) -> None:
         start = self._start
         self._sketches.extend([sketch(payload, start) for payload in payloads])
+        self.bytes += sum(map(len, payloads))
+
+    def __len__(self) -> int:
+        return len(self._sketches)
+
+    def alike(self) -> dict[str, int]:
+        """In bytes: of all prompts, what they all begin with, and beyond it what stands behind its like in the order of the input
+        and in that of prefixes.
+        """
+        found = self.savings(1.0, 0.0)
+        return {"bytes": self.bytes, "common": found.common, "input": found.input_order, "prefix": found.prefix_order}
 
     def savings(self, tokens_a_byte: float, trailing: float) -> Savings:
         """In tokens, of which a payload's byte is so many; the template has `trailing` of them behind the record's text."""

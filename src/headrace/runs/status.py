@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.clock import WallClock
+from headrace.ledger.columns import columns
 from headrace.ledger.lock import is_held
 from headrace.ledger.notes import to_bits
 from headrace.ledger.reader import LedgerReader
@@ -62,15 +63,6 @@ def show(path: Path) -> dict[str, Any]:
     return {**document, "capacity": capacity, "configurations": configurations, "figures": status(path)}
 
 
-def capacity(path: Path) -> list[dict[str, Any]]:
-    """What each endpoint of a run takes at once, as its archive keeps it. Raises LedgerError."""
-    reader = LedgerReader(RunFolder(path).ledger)
-    try:
-        return capacities_of(reader)
-    finally:
-        reader.close()
-
-
 class _Units(NamedTuple):
     """The columns of the query `unit_figures`."""
 
@@ -115,6 +107,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
             "failure_rate": _share(items["failed"] + items["quarantined"], settled),
         },
         "latency_s": _percentiles(attempts.seconds),
+        "latency_split_s": _split(reader),
         "context_tokens": _context(attempts.contexts),
         "concurrency": _concurrency(reader, attempts, running=running),
         "in_flight": _in_flight(reader, running=running),
@@ -227,6 +220,17 @@ def _percentiles(seconds: Numbers) -> dict[str, float]:
         return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0}
     p50, p95, p99, most = np.percentile(seconds, [50, 95, 99, 100], overwrite_input=True).astype(np.float64).round(4).tolist()
     return {"p50": p50, "p95": p95, "p99": p99, "max": most}
+
+
+def _split(reader: LedgerReader) -> dict[str, dict[str, float]] | None:
+    """The latency's parts where the servers tell of their own work: computing the prompt, generating the answer, and what is
+    left, which is waiting for that and the network. None where they do not: nothing is streamed, so that no first byte tells.
+    """
+    if not reader.one("any_timing")[0]:
+        return None
+    took, prompt, generation = columns(reader.stream("timings"), 3, np.float32)
+    parts = {"queue": np.maximum(took - prompt - generation, 0), "prompt": prompt, "generation": generation}
+    return {name: _percentiles(seconds) for name, seconds in parts.items()}
 
 
 def _context(totals: Numbers) -> dict[str, float]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from headrace.ledger.reader import LedgerReader, as_text
-from headrace.policy.advice import Symptoms
+from headrace.policy.advice import ROOMY, Symptoms
+from headrace.runs.savings import ALIKE
 from headrace.values import Kind
 
 _OVERLOAD = (Kind.RATE_LIMITED, Kind.OVERLOADED)
@@ -35,6 +36,7 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
         overloaded=sum(by_kind.get(kind, 0) for kind in _OVERLOAD),
         invalid=sum(by_kind.get(kind, 0) for kind in _INVALID),
         seconds=seconds, paused_share=paused, tail_share=tail,
+        queued_share=_queued(reader), **_alike(reader, status["tokens"]),
         per_minute=60 * status["units"]["done"] / seconds if seconds else 0.0,
         context=status["context_tokens"]["mean"], context_before=before[0] if before else None,
         is_finished=status["state"] == "finished", is_schema_refused=status["reason"] == Kind.SCHEMA_REFUSED,
@@ -44,6 +46,23 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
         is_sliced=any(value is not None for value in sliced.values()),
         slice_changed=before is not None and before[1].get("slice", {}) != sliced,
     )  # fmt: skip
+
+
+def _queued(reader: LedgerReader) -> float:
+    seconds, queued = reader.one("queues", (ROOMY,))
+    return queued / seconds if seconds else 0.0
+
+
+def _alike(reader: LedgerReader, tokens: dict[str, Any]) -> dict[str, Any]:
+    """How the prompts that were read begin alike, and how much of that a server's cache has served."""
+    found = reader.meta(ALIKE)
+    (says,) = reader.one("says_cached")
+    if not found or not found["bytes"]:
+        return {}
+    return {
+        "groupable": max(0, found["prefix"] - found["input"]) / found["bytes"], "common": found["common"] / found["bytes"],
+        "cached_share": tokens["cached"] / max(1, tokens["prompt"]) if says else None,
+    }  # fmt: skip
 
 
 def _truncated(reader: LedgerReader) -> int:

@@ -97,6 +97,7 @@ class Batching:
         self._ended_at = 0.0  # when the last one did
         self._first_s = self._decode_s  # what the step that runs now lasts
         self._used = 0
+        self._left_over = 0
         self._timer: asyncio.TimerHandle | None = None
         self.recomputed = 0
         self.computed = 0
@@ -108,7 +109,10 @@ class Batching:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        """Those for whom the step that runs had no room. Who came during it and fits into the next one is not counted: a real
+        server counts as it begins a step.
+        """
+        return self._left_over if self._admits() else len(self._waiting)
 
     @property
     def used(self) -> int:
@@ -169,6 +173,7 @@ class Batching:
             heapq.heappush(self._ends, (self._step + job.answer - job.generated, self._order, job, self._step))
             if not again:
                 job.on_computed()
+        self._left_over = len(self._waiting)
         self._first_s = self._decode_s + fresh * self._prefill_s
         self._plan()
 

@@ -83,6 +83,27 @@ def test_an_unknown_command_is_an_error_of_the_arguments(capsys: pytest.CaptureF
     assert "status" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["plan", "--nope"],
+            "headrace: No such option: --nope (Possible options: --model, --name, --tp); see `headrace plan --help`\n",
+        ),
+        (["run"], "headrace: Missing argument 'JOB'; see `headrace run --help`\n"),
+        (["local", "frob"], "headrace: No such command 'frob'; see `headrace local --help`\n"),
+    ],
+)
+def test_a_usage_error_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.invoke(arguments) == 2
+    assert capsys.readouterr().err == said
+
+
+def test_commands_without_a_command_show_their_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.invoke(["local"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: headrace local")
+
+
 def test_a_usage_error_with_json_is_one_document_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.invoke(["run", "job.toml", "--bogus", "--json"]) == 2
     document = json.loads(capsys.readouterr().out)

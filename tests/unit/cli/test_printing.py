@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from headrace.cli.printing import facts, notes
+from headrace.cli.printing import facts, notes, wrapped
 
 ROWS = [
     ("order", "973 more are served where prompts that begin alike stand together (order prefix or auto)"),
@@ -40,3 +40,11 @@ def test_a_pipe_gets_each_fact_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", io.StringIO())
     monkeypatch.setenv("COLUMNS", "60")
     assert facts(ROWS) == [f"order  {ROWS[0][1]}", "cost   unknown"]
+
+
+def test_a_long_line_of_a_table_goes_on_below_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "12  failed  bad_request  " + "a reason " * 6
+    assert wrapped(line, 4) == [line]
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert wrapped(line, 4) == ["12  failed  bad_request  a reason a", "    reason a reason a reason a reason a", "    reason"]

@@ -219,3 +219,22 @@ def test_any_body_is_read_without_raising(body: bytes) -> None:
     assert isinstance(found, Reply | ServerError | Broken)
     if isinstance(found, Reply) and found.content is not None:
         found.content.encode()
+
+
+@pytest.mark.parametrize(
+    ("timings", "told"),
+    [
+        ({"prompt_ms": 12.5, "predicted_ms": 300.0, "prompt_n": 4}, (0.0125, 0.3)),
+        ({"prompt_ms": 0, "predicted_ms": 1}, (0.0, 0.001)),
+        ({"prompt_ms": 12.5}, None),
+        ({"prompt_ms": -1, "predicted_ms": 300.0}, None),
+        ({"prompt_ms": "soon", "predicted_ms": 1e300}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_how_long_the_server_says_that_it_computed(timings: object, told: object) -> None:
+    body = {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "timings": timings}
+    reply = read_reply(json.dumps(body).encode())
+    assert isinstance(reply, Reply)
+    assert (reply.content, reply.timing) == ("yes", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,6 +73,16 @@ def test_what_is_left_is_less_than_one_request(concurrency: int) -> None:
     assert ended(one).reason == "max_total_tokens"
     longest = max(len(payload_of(text)) for text in TEXTS) + MOST.beside + MOST.answer
     assert 1_500 - longest < one.ledger.spent(PRICES).tokens <= 1_500
+
+
+def test_what_runs_at_the_pace_of_its_budget_is_bound_by_the_limit() -> None:
+    slow = FakeEndpoint(Laws(latency_ms=700, jitter=0.5, answer="echo:60"))
+    one = life(Caps(tokens=1_500), slow, pace=Pace(6, (1, 256)))
+    assert ended(one).reason == "max_total_tokens"
+    bounds = [sample.bound_by for sample in one.ledger.samples]
+    assert len(bounds) > 10
+    assert "ledger" not in bounds
+    assert Counter(bounds[-10:]).most_common(1)[0][0] == "limit"
 
 
 def test_requests_are_counted_to_the_last_one() -> None:

@@ -73,7 +73,8 @@ def test_events_are_one_harmless_line_each() -> None:
     assert said(EndpointDown("http://h", 5, "refused")) == "http://h is held to be down, next try in 5 s: refused"
     assert said(EndpointBack("http://h", 61)) == "http://h is back after 1 min 01 s"
     assert said(Stopping("interrupted", "Ctrl-C", 3)) == "stopping: Ctrl-C; waiting for 3 in flight (Ctrl-C again stops at once)"
-    assert said(Stopping("quota", "no money", 0)) == "stopping: no money"
+    assert said(Stopping("quota", "no money", 2)) == "stopping: no money; waiting for 2 in flight"
+    assert said(Stopping("quota", "no money", 0)) is None
     assert said(figures()) is None
 
 

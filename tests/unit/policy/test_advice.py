@@ -22,6 +22,8 @@ ILL: dict[str, tuple[dict[str, Any], str | None]] = {
     "schema_refused": ({"is_schema_refused": True}, None),
     "wasted": ({"invalid": 200, "temperature": None}, "model.temperature = 0"),
     "context": ({"read_in_part": 7}, None),
+    "server_limit": ({"queued_share": 0.8}, None),
+    "prefix_order": ({"groupable": 0.5, "common": 0.1, "cached_share": 0.15, "order": "input"}, 'limits.order = "auto"'),
 }
 
 
@@ -59,6 +61,12 @@ def test_what_no_key_mends_has_no_line() -> None:
         assert str(found) == found.reason
 
 
+def test_a_server_that_does_not_tell_of_its_cache_may_have_one() -> None:
+    (found,) = advise(seen(groupable=0.5, order="longest"))
+    assert found.name == "prefix_order"
+    assert found.reason.startswith("50% of the prompts' text")
+
+
 def test_of_few_sends_only_cut_answers_are_said() -> None:
     few = {"settled": 10, "sent": LEAST - 1, "overloaded": 40, "fixed": 64, "invalid": 30, "tail_share": 0.9, "order": "input"}
     assert advise(seen(**few)) == []
@@ -70,11 +78,16 @@ def test_of_few_sends_only_cut_answers_are_said() -> None:
     "changed",
     [
         {"tail_share": 0.4, "order": "input", "is_finished": False},  # what is still running has no end
-        {"tail_share": 0.4, "order": "input", "seconds": 10},
+        {"tail_share": 0.4, "order": "input", "seconds": 9},
         {"tail_share": 0.4, "is_sliced": True},  # all has been done
         {"paused_share": 0.5, "overloaded": 0},  # down, and not asked too much
         {"paused_share": 0.5, "requests_per_minute": 60.0},
         {"context": 900.0, "context_before": None, "is_sliced": True},
+        {"queued_share": 0.1},
+        {"groupable": 0.5, "common": 0.1, "cached_share": 0.15},  # brought together already
+        {"groupable": 0.5, "common": 0.1, "cached_share": 0.55, "order": "input"},  # served from the cache all the same
+        {"groupable": 0.5, "common": 0.2, "cached_share": 0.0, "order": "input"},  # there is no cache
+        {"groupable": 0.1, "common": 0.8, "cached_share": None, "order": "input"},
         {"context": 900.0},  # longer, and nothing of it is cut by the job
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policy.budget import Bound, Budget, Caps, Learnt, Most, Purse, Spent, may_be_billed, money, shown
+from headrace.policy.amounts import counted, money
+from headrace.policy.budget import Bound, Budget, Caps, Learnt, Most, Purse, Spent, may_be_billed, shown
 from headrace.policy.price import Prices
 from headrace.values import Kind, Sent, Usage
 
@@ -167,7 +168,7 @@ def test_a_budget_goes_on_where_an_earlier_process_stopped() -> None:
     assert not one.takes(0)
     assert one.refusal[:2] == ("max_total_tokens", 0)
     assert one.refusal[2] == (
-        "limits.max_total_tokens = 1,000 tokens: 950 tokens spent (1 of unknown use counted whole), and the next request "
+        "limits.max_total_tokens = 1,000 tokens: 950 tokens counted (1 request of unknown use whole), and the next request "
         "may take 100 tokens; raise the limit to go on"
     )
 
@@ -179,6 +180,23 @@ def test_each_limit_says_once_that_it_is_near() -> None:
     for _ in range(3):
         came(one, 270_000, Usage(270_000, 0))
     assert said == ["limits.max_cost: 0.8100 USD of 1.00 USD are spent (81%)."]
+
+
+def test_a_limit_that_is_near_by_what_is_not_known_says_so() -> None:
+    said: list[str] = []
+    budget = Budget(Caps(tokens=1000), Spent(0.0, 0.0, 900.0, 3, 2))
+    budget.on_near = said.append
+    budget.look()
+    assert said == ["limits.max_total_tokens: 900 tokens of 1,000 tokens are spent or may have been (90%)."]
+
+
+def test_what_was_refused_once_is_known_after_it_has_opened_again() -> None:
+    budget, one = purse(Caps(requests=1))
+    assert not one.has_refused
+    amounts = one.reserve(100)
+    assert not one.takes(100)
+    one.give_back(amounts)
+    assert (one.is_closed, one.has_refused, budget.in_flight) == (False, True, 0)
 
 
 def test_nobody_need_listen() -> None:
@@ -204,7 +222,7 @@ def test_a_refusal_says_the_limit_what_is_spent_and_what_is_wanted(caps: Caps, w
 def test_a_refusal_says_what_is_counted_whole() -> None:
     _, one = purse(Caps(tokens=100, requests=9), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
     assert not one.takes(101)
-    assert "90 tokens spent (3 of unknown use counted whole), and the next" in one.refusal[2]
+    assert "90 tokens counted (3 requests of unknown use whole), and the next" in one.refusal[2]
     _, one = purse(Caps(requests=8), Spent(0.0, 0.0, 90.0, 8, unknown=3), most=Most(0, 0))
     assert not one.takes(101)
     assert "8 requests spent, and the next" in one.refusal[2]
@@ -273,3 +291,10 @@ def test_a_refusal_by_status_is_not_billed() -> None:
     assert may_be_billed("timeout", "maybe")
     assert not may_be_billed("overloaded", "yes")
     assert not may_be_billed("connection", "no")
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 retries"), (1, "1 retry"), (1234, "1,234 retries")])
+def test_one_is_no_plural(count: int, words: str) -> None:
+    assert counted(count, "retry", "retries") == words
+    assert counted(1, "request") == "1 request"
+    assert counted(2, "request") == "2 requests"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from headrace.policy.classes import BATCH, CLASSES, KEYS, ONLINE, Course, course, defaults_of
+from headrace.policy.classes import BATCH, CLASSES, KEYS, MANY, ONLINE, Course, course, defaults_of, misfit
 from headrace.policy.verdict import Action
 from headrace.spec import LimitsSpec
 from headrace.values import PERMANENT, STOPPING, Kind
@@ -60,3 +62,37 @@ def test_what_another_send_cannot_mend_ends_at_once(kind: Kind) -> None:
     last = Action.STOP if kind in STOPPING else Action.FAIL
     for manners in CLASSES.values():
         assert course(kind, manners) == Course(last, counts=kind in PERMANENT, sends=1, last=last)
+
+
+def limits(name: str, **written: Any) -> dict[str, Any]:
+    return {"class": name, **defaults_of(name), **written}
+
+
+@pytest.mark.parametrize(
+    ("found", "requests", "reason"),
+    [
+        (limits("online"), MANY, 'limits.class = "online" gives a record up after 3 sends or 300 s'),
+        (limits("batch", unit_deadline=30.0), 0, "limits.unit_deadline = 30 s gives up what may have been paid for"),
+        (limits("batch", attempt_timeout=2.0), 0, "limits.attempt_timeout = 2 s gives up"),
+    ],
+)
+def test_a_job_that_looks_as_if_it_were_of_the_other_class_is_told_why(found: Any, requests: int, reason: str) -> None:
+    said = misfit(found, requests)
+    assert said is not None
+    assert said.startswith(reason)
+    assert said.endswith('limits.class = "batch"' if found["class"] == "online" else 'limits.class = "online"')
+
+
+@pytest.mark.parametrize(
+    ("found", "requests"),
+    [
+        (limits("online"), MANY - 1),
+        (limits("online", max_attempts=6), 10**6),
+        (limits("online", unit_deadline=3600.0), 10**6),
+        (limits("batch"), 10**6),
+        (limits("batch"), 3),
+        (limits("batch", attempt_timeout=10.0, unit_deadline=60.0), 3),
+    ],
+)
+def test_a_job_that_fits_its_class_is_not_told_anything(found: Any, requests: int) -> None:
+    assert misfit(found, requests) is None

@@ -566,7 +566,8 @@ def full_batch() -> Batch:
         items=items(3, 10), pieces=pieces(3, 10), units=units_of(3, 10),
         slices=[Slice(12, 0, "text", 0, 5)], leases=[0, 1, 2, 5, 10],
         outcomes=[done(0), failed(1), goes_on(2), unsent(5)], released=[10], reopened=[1],
-        samples=[Sample(1.0, 1, 8, 3, 2, 1, None, paused=False, lag_s=0.01)], meta={"reading": {"position": "13"}},
+        samples=[Sample(1.0, 1, 8, 3, 2, 1, None, paused=False, lag_s=0.01, waiting=3, kv_used=0.5)],
+        meta={"reading": {"position": "13"}},
     )  # fmt: skip
 
 

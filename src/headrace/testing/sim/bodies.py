@@ -36,10 +36,11 @@ class Plan:
     model: str = ""
     prefixes: Sequence[int] = ()
     likeliest: Sequence[tuple[str, float]] = ()
+    timing: tuple[float, float] | None = None  # seconds for prompt and answer, where the style is one that tells them
 
 
 def completion(plan: Plan, cached: int) -> bytes:
-    """The body of an answer, as OpenAI writes it."""
+    """The body of an answer, as OpenAI writes it, with llama.cpp's timings where they are told."""
     assert plan.prompt is not None
     assert plan.drawn is not None
     content, finish, count = plan.drawn
@@ -63,8 +64,13 @@ def completion(plan: Plan, cached: int) -> bytes:
                 "total_tokens": plan.prompt.tokens + count,
                 "prompt_tokens_details": {"cached_tokens": cached},
             },
+            **({} if plan.timing is None else {"timings": _timings(*plan.timing)}),
         }
     )
+
+
+def _timings(prompt_s: float, answer_s: float) -> dict[str, float]:
+    return {"prompt_ms": 1000 * prompt_s, "predicted_ms": 1000 * answer_s}
 
 
 def _logprobs(likeliest: Sequence[tuple[str, float]], *, chat: bool) -> dict[str, Any]:

@@ -93,6 +93,7 @@ class Service:
         cached = min(self._cache.cached_tokens(plan.prefixes), plan.prompt.tokens)
         fresh = plan.prompt.tokens - cached
         prefill, decode = service_s(self.options, plan.prompt.key, fresh_tokens=fresh, answer_tokens=plan.drawn.tokens)
+        plan.timing = (prefill, decode) if self.options.style == "llama.cpp" else None
         return cached, prefill, decode
 
     def computed(self, plan: Plan) -> None:
