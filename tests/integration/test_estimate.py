@@ -485,6 +485,21 @@ def test_what_the_template_says_behind_the_record_is_told(mill: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("extra", "each"),
+    [({"max_completion_tokens": 40}, 40), ({"n": 3, "max_completion_tokens": 40}, 120), ({"max_tokens": "40"}, 40)],
+)
+def test_answers_are_bounded_by_whatever_the_job_sends(mill: Any, extra: dict[str, Any], each: int) -> None:
+    mill.put_texts(10)
+    mill.put_job(URL, model={"extra": extra}, prices={"input_per_million": 1.0, "output_per_million": 4.0})
+
+    found = looked_at(mill)
+
+    assert found.answers.high == 10 * each
+    assert found.answers.low == 10 * extra.get("n", 1)
+    assert found.cost.high >= 10 * each * 4e-6
+
+
 # -- exact counts
 
 

@@ -28,6 +28,7 @@ from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.limits import limits_met
 from headrace.runs.making import making_of
 from headrace.runs.pipeline import RunOptions
+from headrace.runs.prices import longest_answer
 from headrace.runs.registry import RunFolder, runs_folder
 from headrace.runs.rehearsal import Group, Rehearsal, TokenCounter, rest_of
 from headrace.runs.savings import Savings, trailing_tokens
@@ -236,7 +237,7 @@ def _answers_known_by(job: Job, lessons: Lessons) -> str:
     if lessons.answers:
         return f"{len(lessons.answers):,} answers of run {lessons.answers_run}"
     known = ["the labels"] if job.spec.answer.labels is not None else []
-    return " and ".join([*known, *(["max_tokens"] if job.spec.model.max_tokens is not None else [])]) or "nothing"
+    return " and ".join([*known, *(["max_tokens"] if longest_answer(job.spec) is not None else [])]) or "nothing"
 
 
 def _seconds_known_by(job: Job, lessons: Lessons) -> str:

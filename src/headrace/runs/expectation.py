@@ -10,6 +10,7 @@ from msgspec import Struct
 from headrace.policy import tokens
 from headrace.policy.scale import of_mean
 from headrace.policy.tokens import Span
+from headrace.runs.prices import copies_of, longest_answer
 from headrace.spec import EndpointSpec, JobSpec
 
 # Tokens that a chat template adds: for a request, and for each of its messages. The high ones are of templates that say more.
@@ -52,22 +53,25 @@ def usually_added(messages: int) -> float:
 
 
 def completions_of(spec: JobSpec, answers: Sequence[int], load: Load) -> Between:
-    """Tokens of the answers: like those that there were, else between the shortest and the longest that are allowed."""
+    """Tokens of the answers: like those that there were, else between the shortest and the longest that are allowed; of requests
+    that ask for several answers each, all of these.
+    """
     count = load.requests
     if not count:
         return Between(0.0, 0.0, 0.0)
+    copies, longest = copies_of(spec), longest_answer(spec)
     if spec.answer.method == "score":
-        return Between(count, count, count)
-    most = None if spec.model.max_tokens is None else float(count * spec.model.max_tokens)
+        return Between(*[float(count * copies)] * 3)
+    most = None if longest is None else float(count * longest)
     if answers:
         found = of_mean(answers, count, _DRIFT)
         return _at_most(Between(found.low, found.expected, found.high), most)
     if spec.answer.labels is not None:
         sizes = [tokens.estimate(orjson.dumps({"label": label}).decode()) for label in spec.answer.labels]
-        mean = sum(sizes) / len(sizes)
+        mean, count = sum(sizes) / len(sizes), count * copies
         high = count * max(sizes) * _LABEL.high if most is None else most
         return _at_most(Between(count * min(sizes) * _LABEL.low, count * mean * _LABEL.expected, high), most)
-    return Between(float(count), None, most)
+    return Between(float(count * copies), None, most)
 
 
 def seconds_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -71,19 +72,33 @@ def in_own_list(spec: JobSpec, endpoint: EndpointSpec, models: Sequence[Any] | s
 
 def most_of(spec: JobSpec, found: Sequence[Found]) -> Most:
     """What a request of the job may take at most beside its payload."""
-    extra = spec.model.extra
-    body = len(orjson.dumps([extra, spec.answer.schema_, spec.answer.labels]))
-    lengths = [spec.model.max_tokens, *(extra.get(field) for field in _ANSWER_FIELDS)]
-    told = [length for length in lengths if isinstance(length, int) and length > 0]
+    body = len(orjson.dumps([spec.model.extra, spec.answer.schema_, spec.answer.labels]))
     listed = [one.prices.most_output for one in found]
+    answer = longest_answer(spec)
+    if answer is None:
+        answer = copies_of(spec) * max((length or UNTOLD_ANSWER for length in listed), default=UNTOLD_ANSWER)
+    return Most(TEMPLATE_TOKENS + body, answer)
+
+
+def longest_answer(spec: JobSpec) -> int | None:
+    """Tokens of a request's answers at most, all its copies together, as far as the job bounds them."""
     if spec.answer.method == "score":
-        answer = 1
-    elif told:
-        answer = max(told)
-    else:
-        answer = max((length or UNTOLD_ANSWER for length in listed), default=UNTOLD_ANSWER)
-    copies = max([1, *(count for field in _COPIES if isinstance(count := extra.get(field), int))])
-    return Most(TEMPLATE_TOKENS + body, answer * copies)
+        return copies_of(spec)
+    told = [_whole(length) for length in (spec.model.max_tokens, *(spec.model.extra.get(field) for field in _ANSWER_FIELDS))]
+    return copies_of(spec) * max(told) if any(told) else None
+
+
+def copies_of(spec: JobSpec) -> int:
+    """How many answers a request asks for."""
+    return max(1, *(_whole(spec.model.extra.get(field)) for field in _COPIES))
+
+
+def _whole(value: Any) -> int:
+    """A number as lenient servers read it, also from text or with a point; 0 for what is none."""
+    try:
+        return 0 if isinstance(value, bool) else math.ceil(float(value)) if isinstance(value, float | str) else max(0, int(value))
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def _written(written: PricesSpec) -> Prices:

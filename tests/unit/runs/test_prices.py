@@ -198,6 +198,10 @@ def test_an_answer_as_long_as_no_model_gives_one_is_not_reserved_for(tmp_path: P
         ({"model": {"max_tokens": 64}}, 64),
         ({"model": {"extra": {"max_completion_tokens": 100}}}, 100),
         ({"model": {"max_tokens": 64, "extra": {"n": 3}}}, 192),
+        ({"model": {"max_tokens": 64, "extra": {"n": "3", "max_completion_tokens": "100"}}}, 300),
+        ({"model": {"max_tokens": 64, "extra": {"n": 2.0, "max_completion_tokens": 99.5}}}, 200),
+        ({"model": {"extra": {"n": -5, "max_completion_tokens": True}}}, UNTOLD_ANSWER),
+        ({"model": {"max_tokens": 64, "extra": {"n": [2], "best_of": "many", "max_tokens": {}, "n_predict": -1}}}, 64),
         ({"model": {"max_tokens": 64}, "answer": {"labels": ["a", "b"], "method": "score"}}, 1),
     ],
 )
