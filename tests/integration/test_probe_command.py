@@ -114,3 +114,26 @@ def test_an_address_that_is_none_is_exit_code_2(capsys: pytest.CaptureFixture[st
     assert invoke(["probe", "local"]) == 2
     assert invoke(["probe", "ftp://x/v1"]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_with_a_sweep_nothing_is_waited_for_longer_than_that_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    async def found(asking: Asking, *_: Any) -> None:
+        asked.append(asking.seconds)
+        raise EndpointError("nobody")
+
+    monkeypatch.setattr("headrace.runs.probing.probe", found)
+    for more in ([], ["--sweep"], ["--sweep", "--max-seconds", "5"]):
+        assert invoke(["probe", "http://127.0.0.1:9/v1", *more]) == 4
+    assert asked == [60.0, 60.0, 5.0]
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    async def play() -> None:
+        async with SimServer(SimOptions(script=(Rule(action="hang"),))) as sim:
+            await probe(Asking(sim.url, "m", seconds=1.0), {}, Path())
+
+    with pytest.raises(EndpointError, match="no reply came within the limit"):
+        asyncio.run(play())

@@ -69,7 +69,8 @@ def probe(  # noqa: PLR0913 - the command's options
     from headrace.runs.sweep import Effort  # noqa: PLC0415 (as above)
 
     effort = Effort(max_concurrency, max_requests, max_seconds, prompt, output) if sweep else None
-    asking = probing.Asking(url, model, api_key_env, api_key_file)
+    seconds = min(max_seconds, probing.ATTEMPT_S) if sweep else probing.ATTEMPT_S
+    asking = probing.Asking(url, model, api_key_env, api_key_file, seconds)
     found, swept, code = run_until_complete(_probe(asking, effort))
     if found is not None and json:
         print_json(found.document() | ({"sweep": swept.document()} if swept is not None else {}))

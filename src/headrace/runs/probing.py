@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from headrace.values import Capacity, Failure, Kind, Reply, Request
 _KNOWN = {"vllm": (True, True), "sglang": (True, True), "llama.cpp": (True, True)}
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 _PAYLOAD = b'[{"role":"user","content":"Say yes."}]'
-_ATTEMPT_S = 60.0
+ATTEMPT_S = 60.0
 _MOST_MENDS = 5
 _UNREACHED = frozenset(
     {Kind.AUTH, Kind.QUOTA, Kind.BAD_ENDPOINT, Kind.CONNECTION, Kind.TIMEOUT, Kind.PROTOCOL, Kind.SERVER_ERROR}
@@ -32,12 +33,15 @@ Found = TypeVar("Found")
 
 
 class Asking(Struct, frozen=True):
-    """Whom a probe asks: the URL, the model (None: the first that is listed), and where the key stands."""
+    """Whom a probe asks: the URL, the model (None: the first that is listed), where the key stands, and how long each of the
+    requests is waited for that are asked beside the server's own pages.
+    """
 
     url: str
     model: str | None = None
     api_key_env: str | None = None
     api_key_file: str | None = None
+    seconds: float = ATTEMPT_S
 
 
 class Probed(Struct, frozen=True):
@@ -80,14 +84,15 @@ async def probe(asking: Asking, environ: Mapping[str, str], base: Path) -> Probe
     named = asking.model or next(iter(capacity.models), None) if capacity is not None else asking.model
     if named is not None:
         spec = spec_of(replace(asking, model=named))
-    came, takes_schema = await _with(spec, environ, base, _send_with_schema, response_format=_response_format())
+    ask = partial(_send_with_schema, asking.seconds)
+    came, takes_schema = await _with(spec, environ, base, ask, response_format=_response_format())
     if isinstance(came, Failure) and (capacity is None or came.kind in _UNREACHED):
         raise EndpointError(said_of(came, shown_url(asking.url)))
     if capacity is None:
         capacity = Capacity()
     if named is None:
         return Probed(capacity, None, None)
-    likeliest = await _with(spec_of(replace(asking, model=named), scored=True), environ, base, _send)
+    likeliest = await _with(spec_of(replace(asking, model=named), scored=True), environ, base, partial(_send, asking.seconds))
     return Probed(capacity, takes_schema, _can_score(likeliest), ("json_schema", "logprobs"))
 
 
@@ -152,18 +157,18 @@ def _optioned(words: str) -> str:
     return words
 
 
-async def _send_with_schema(endpoint: HttpEndpoint) -> tuple[Reply | Failure, bool | None]:
+async def _send_with_schema(seconds: float, endpoint: HttpEndpoint) -> tuple[Reply | Failure, bool | None]:
     """What came, and whether a schema is taken; what the server makes of it is checked in a run, as ever."""
-    came = await _send(endpoint)
+    came = await _send(seconds, endpoint)
     if isinstance(came, Reply):
         return came, endpoint.asks_for_schema
     return came, False if came.kind is Kind.SCHEMA_REFUSED else None
 
 
-async def _send(endpoint: HttpEndpoint) -> Reply | Failure:
+async def _send(seconds: float, endpoint: HttpEndpoint) -> Reply | Failure:
     """One token, and again where only a field of ours was refused that is then written otherwise."""
     for _ in range(_MOST_MENDS):
-        came = await endpoint.send(Request(0, 0, _PAYLOAD, "headrace-probe", _ATTEMPT_S))
+        came = await endpoint.send(Request(0, 0, _PAYLOAD, "headrace-probe", seconds))
         if isinstance(came, Reply) or not came.mended:
             break
     return came
