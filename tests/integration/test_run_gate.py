@@ -174,3 +174,19 @@ def test_a_record_that_cannot_be_asked_is_an_error_and_what_is_expected_is_not_i
     mill.put_rows([{"text": f"row {n}.", "expected": "in the batch it may stand"} for n in range(3)])
     mill.rehearse()
     assert evaluated(mill)["n_error"] == {"bad_input": 2}
+
+
+@pytest.mark.slow
+def test_it_stands_on_the_page_and_in_a_comparison(mill: Any) -> None:
+    put(mill, gate={"min_score": 0.1})
+    one = mill.rehearse(answer="label", table=TABLE).result
+    wrong = Rule(match="gold 3.", content='{"label": "blue"}')
+    other = mill.rehearse(wrong, answer="label", table=TABLE, overrides=["prompt.system=Sort."]).result
+    assert mill.command("report", other.run, "--to", "page.html").code == 0
+    page = (mill.folder / "page.html").read_text()
+    assert "Is it right? The eval set" in page
+    assert "score is 0.983" in page
+    assert "The gate: passed." in page
+    found = mill.command("compare", one.run, other.run, "--json").document
+    assert found["quality"]["eval_score"] == [1.0, pytest.approx(59 / 60)]
+    assert "eval_score  1  0.9833" in mill.command("compare", one.run, other.run).out
