@@ -10,23 +10,44 @@ import asyncio
 import hashlib
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from headrace.engine.bounds import kept
 from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import LedgerError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.budget import Caps, Most, Spent
+from headrace.runs.costs import RECORDED, recorded
+from headrace.runs.prices import Found
+from headrace.runs.spending import spent_of
 from headrace.slicing.join import groups
 from headrace.testing import FakeEndpoint, Laws, run_virtual
 from headrace.testing.life import ContentJudge, Crash, VirtualClock, VirtualOffload, payload_of
 from headrace.testing.memory_ledger import MemoryLedger
-from headrace.values import FIRST_MADE, Failure, Intaken, Item, Kind, Reduction, Reply, Request, Slice, State, Unit, UnitKind
+from headrace.values import (
+    FIRST_MADE,
+    Failure,
+    Intaken,
+    Item,
+    Kind,
+    Origin,
+    Reduction,
+    Reply,
+    Request,
+    Slice,
+    State,
+    Unit,
+    UnitKind,
+)
+from soak.plans import BESIDE, PRICES
+from soak.till import CAPS, Till, raised, wrongly_ended
 
 MEMORY = Path("/dev/shm")
 LAST_PROCESSES = 3
@@ -40,7 +61,9 @@ class ViolationError(AssertionError):
 
 @dataclass(frozen=True)
 class Plan:
-    """`crashes`: for each process but the last ones where it dies: at a statement, at a callback, or at a time."""
+    """`crashes`: for each process but the last ones where it dies: at a statement, at a callback, or at a time. `caps` are the
+    limits of these; what has ended one is raised for the next.
+    """
 
     documents: tuple[Document, ...]
     room: int  # characters of answers that stand in one join
@@ -49,6 +72,16 @@ class Plan:
     refused: frozenset[str]  # parts that are never answered
     crashes: tuple[tuple[str, float], ...]
     on_disk: bool
+    caps: Caps
+
+    @property
+    def most(self) -> Most:
+        """Beside its bytes: an answer says again what was asked, and the last join asks with a whole document."""
+        return Most(BESIDE, self.longest // 4 + 1)
+
+    @property
+    def longest(self) -> int:
+        return max(len("".join(document)) for document in self.documents)
 
 
 @dataclass
@@ -81,7 +114,22 @@ def draw(seed: int) -> Plan:
             for kind in rng.choices(["statement", "callback", "time"], k=rng.randint(1, 4))
         ),
         on_disk=rng.random() < 0.4,
+        caps=_caps(rng, documents),
     )  # fmt: skip
+
+
+def _caps(rng: random.Random, documents: Sequence[Document]) -> Caps:
+    """In every second life one limit or several, of a part of what pieces and joins take or a little more than that."""
+    if rng.random() < 0.5:
+        return Caps()
+    share = rng.choice([0.1, 0.4, 0.8, 1.5])
+    requests = share * sum(map(len, documents)) * 1.5
+    tokens = share * sum(len("".join(document)) for document in documents) * 1.5 + 100
+    return Caps(
+        cost=tokens * (PRICES.output or 0.0) if rng.random() < 0.5 else None,
+        tokens=1 + int(tokens) if rng.random() < 0.5 else None,
+        requests=1 + int(requests) if rng.random() < 0.5 else None,
+    )
 
 
 def _document(rng: random.Random) -> Document:
@@ -146,36 +194,72 @@ class _Intake:
         return list(map(self._with_payload, self._stored.pending_these(seqs)))
 
     def _with_payload(self, unit: Unit) -> Unit:
-        if unit.kind is UnitKind.REDUCE:
-            return replace(unit, payload=payload_of("".join(self._stored.joined(unit))))
-        return replace(unit, payload=payload_of(self._documents[unit.item][unit.n]))
+        return replace(unit, payload=self._stored.payload(unit))
 
 
 class _Stored:
     """A ledger that outlives its processes, in memory or in a file."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, plan: Plan) -> None:
         self._path = path
+        self._plan = plan
         self._memory = MemoryLedger()
         self.ledger: Any = None
         self._reader: LedgerReader | None = None
         if path is not None:
             ledger = SqliteLedger(path)
-            ledger.add_config(1.0, {}, {})
+            ledger.add_config(1.0, {}, {RECORDED: recorded(["fake"], [Found(PRICES)])})
             ledger.add_endpoint("fake", "fake")
             ledger.close()
 
     def open(self, joiner: Joiner, hook: Any) -> Any:
         ledger: Any = self._memory if self._path is None else SqliteLedger(self._path)
-        ledger.recover(1, 0.0, retry_ambiguous=True)
+        if self._path is not None:
+            self._reader = LedgerReader(self._path)
+        ledger.recover(1, 0.0, retry_ambiguous=True, most=self._most_of())
         ledger.reduce_with(joiner)
         if self._path is None:
             ledger.hook = hook
         else:
             ledger._hook = hook  # noqa: SLF001 - the crash point begins behind recovery
-            self._reader = LedgerReader(self._path)
         self.ledger = ledger
         return ledger
+
+    def _most_of(self) -> Callable[[int], tuple[int, int]]:
+        """What a unit that was left open may have taken, as a run tells by rendering it again."""
+        of_size = kept(self._memory.meta.get if self.reader is None else self.reader.meta, [1], self._plan.most)
+        if self.reader is None:
+            units = self._memory.units
+        else:
+            units = {stored.unit.seq: stored.unit for stored in self.reader.leased()}
+        return lambda seq: of_size(len(self.payload(units[seq])))
+
+    def payload(self, unit: Unit) -> bytes:
+        """What a unit asks."""
+        if unit.kind is UnitKind.REDUCE:
+            return payload_of("".join(self.joined(unit)))
+        return payload_of(self._plan.documents[unit.item][unit.n])
+
+    def spent(self) -> Spent:
+        """What counts against the limits. Asked while a process has it open or after it."""
+        if self._path is None:
+            return self._memory.spent(PRICES)
+        reader = LedgerReader(self._path)
+        try:
+            return spent_of(reader, self._plan.most)
+        finally:
+            reader.close()
+
+    def has_lost(self) -> bool:
+        """Whether a dead process left something open, which counts though it may never have left."""
+        if self._path is None:
+            return any(attempt.origin is Origin.LOST for attempt in self._memory.attempts)
+        reader = LedgerReader(self._path)
+        try:
+            found = reader._db.execute("SELECT count(*) FROM attempt WHERE origin = ?", (int(Origin.LOST),))  # noqa: SLF001
+            return bool(found.fetchone()[0])
+        finally:
+            reader.close()
 
     def close(self) -> None:
         if self._path is None:
@@ -256,10 +340,10 @@ def live_divided(seed: int) -> None:
     """Live the life of a seed. Raises ViolationError, or whatever the engine raises that it should not."""
     plan = draw(seed)
     if not plan.on_disk:
-        _Life(seed, plan, _Stored(None)).run()
+        _Life(seed, plan, _Stored(None, plan)).run()
         return
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        _Life(seed, plan, _Stored(Path(folder) / "ledger.db")).run()
+        _Life(seed, plan, _Stored(Path(folder) / "ledger.db", plan)).run()
 
 
 class _Life:
@@ -269,12 +353,17 @@ class _Life:
         self.stored = stored
         self.sends: dict[int, int] = {}
         self.dead = False
+        self.till = Till()
+        self.caps = plan.caps
 
     def run(self) -> None:
         ending = None
         for number, crash in enumerate((*self.plan.crashes, *[("never", 0.0)] * LAST_PROCESSES)):
             before, sends = self.stored.facts(), dict(self.sends)
+            if number >= len(self.plan.crashes):
+                self.caps = Caps()
             ending = self._process(number, *crash)
+            self._check_budget(ending)
             after = self.stored.facts()
             for unit, state in before.states.items():
                 _insist(state is not DONE or self.sends.get(unit) == sends.get(unit), f"unit {unit} was done and is sent again")
@@ -316,16 +405,22 @@ class _Life:
             self.stored.close()
 
     async def _engine(self, ledger: Any, rng: random.Random, laws: Laws, kill_at_s: float | None) -> Ending:
+        knobs = Knobs(run="divided", config=1, max_attempts=30, caps=self.caps, most=self.plan.most)
         endpoint = _Counted(FakeEndpoint(laws, script=self._script), self)
         parts = Parts(
-            endpoints=[Asked(endpoint, Pace(self.plan.concurrency), 1)], judge=ContentJudge(), plain_judge=ContentJudge(),
+            endpoints=[Asked(endpoint, Pace(self.plan.concurrency), 1, PRICES)], judge=ContentJudge(), plain_judge=ContentJudge(),
             intake=_Intake(self.plan.documents, self.stored), ledger=ledger, clock=VirtualClock(),
             offload_ledger=VirtualOffload(rng), offload_intake=VirtualOffload(rng), rng=rng,
         )  # fmt: skip
         _, units = ledger.next_numbers()
         made, pending = self.stored.made()
-        start = Start(units, ledger.unsettled(), read_done=self.stored.is_read(), may_make=True, made=made, pending_made=pending)
-        engine = LiveEngine(Knobs(run="divided", config=1, max_attempts=30), parts, start)
+        start = Start(
+            units, ledger.unsettled(), read_done=self.stored.is_read(), may_make=True, made=made, pending_made=pending,
+            spent=self.stored.spent(),
+        )  # fmt: skip
+        forgotten = self.till.forgotten(start.spent)
+        _insist(forgotten is None, forgotten or "")
+        engine = LiveEngine(knobs, parts, start)
         if kill_at_s is not None:
             asyncio.get_running_loop().call_later(kill_at_s, self._die)
         return await engine.run()
@@ -341,6 +436,17 @@ class _Life:
         raise Crash
 
     # -- what must hold
+
+    def _check_budget(self, ending: Ending | None) -> None:
+        """What was charged is within the limits; a limit ends a process only where the next request breaks it."""
+        broken = self.till.broken(self.caps)
+        _insist(broken is None, broken or "")
+        if ending is None or ending.reason not in CAPS:
+            return
+        size = len(payload_of("x" * self.plan.longest))
+        wrong = wrongly_ended(ending, self.caps, self.stored.spent(), (self.plan.most, size), lost=self.stored.has_lost())
+        _insist(wrong is None, wrong or "")
+        self.caps = raised(self.caps, ending)
 
     def _check_levels(self, facts: Facts) -> None:
         """At any moment: what is joined is there, and each level joins the whole of the one below once."""
@@ -384,7 +490,10 @@ class _Counted:
         if self._life.dead:
             raise asyncio.CancelledError  # what still runs of a dead process while it is taken down sends nothing
         self._life.sends[request.unit] = self._life.sends.get(request.unit, 0) + 1
-        return await self._inner.send(request)
+        settle = self._life.till.charge(request)
+        result = await self._inner.send(request)
+        settle(result)
+        return result
 
     async def capacity(self) -> None:
         return None

@@ -99,8 +99,14 @@ ENGINE = (
     Mutation(
         "a reservation is given back, and what the request has taken is not booked",
         "headrace.policy.budget",
-        "            budget.settle(amounts, (cost or 0.0, usage.prompt + usage.completion, 1.0))\n",
+        "            budget.settle(amounts, (cost or 0.0, usage.prompt + answered(usage), 1.0))\n",
         "            self.give_back(amounts)\n",
+    ),
+    Mutation(
+        "what a dead process left open counts for less than it may have taken",
+        "headrace.engine.bounds",
+        "        return max(prompts), max(answers)\n",
+        "        return max(prompts) // 8, 0\n",
     ),
     Mutation(
         "what may have been billed counts nothing against the budget",

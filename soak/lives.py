@@ -13,21 +13,22 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from headrace.engine.bounds import kept
 from headrace.engine.knobs import Asked, Ending, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import DiskError, LedgerError
 from headrace.events import EndpointBack, EndpointDown, EndpointGone, EndpointPaused, Event, Stopping
-from headrace.policy.budget import Bound, Caps
+from headrace.policy.budget import Caps
 from headrace.policy.canary import ALONE_S
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
-from headrace.testing.fake_endpoint import prompt_of
 from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload, payload_of
 from headrace.testing.virtual_loop import places_of
 from headrace.values import Capacity, Failure, Gauges, Kind, Origin, Reply, Request, Sent, State
 from soak.plans import PRICES, End, Plan, draw
 from soak.stores import Facts, InMemory, OnDisk, Store
+from soak.till import CAPS, Till, raised, wrongly_ended
 
 T = TypeVar("T")
 
@@ -35,8 +36,6 @@ MEMORY = Path("/dev/shm")
 LAST_PROCESSES = 4
 JUST_ENDED_S = 0.1
 CODES = {None: {0}, "interrupted": {130}, "run_deadline": {5}, "disk": {7}}
-CAPS = {"max_cost": "cost", "max_total_tokens": "tokens", "max_requests": "requests"}
-RAISED = 2  # times, when a limit has ended a process
 REASK_BYTES = 200  # more than a re-ask of a life adds
 SETTLED = (State.DONE, State.FAILED, State.QUARANTINED)
 
@@ -75,7 +74,7 @@ class Door:
         if self._watched.is_dead:
             raise asyncio.CancelledError  # what still runs of a dead process while it is taken down sends nothing
         self._watched.on_sent(request)
-        charge = self._watched.charge(request)
+        charge = self._watched.till.charge(request)
         process, now = self._process, asyncio.get_running_loop().time()
         self.crowded += self.in_flight > 0 and now < (now + 1 if self.alone_until is None else self.alone_until)
         if self.alone_until is None:
@@ -132,7 +131,7 @@ class Watched:
         self.is_dead = False  # the process that asks
         self.was_unwell = False  # one was held to be down or paused, at any time: such tries are excused
         self.was_misconfigured = False  # one was given up for it: its failures are taken back, and their units begin anew
-        self.charged = [0.0, 0, 0]  # USD, tokens and requests, whatever has come of them
+        self.till = Till()
 
     @property
     def in_flight(self) -> int:
@@ -148,24 +147,6 @@ class Watched:
         for door in self.doors:
             if isinstance(event, EndpointDown | EndpointBack) and event.endpoint == door.name:
                 door.is_down, door.answered_while_down = isinstance(event, EndpointDown), 0
-
-    def charge(self, request: Request) -> Callable[[Reply | Failure], None]:
-        """Charge the prompt of a request; what is returned puts it right by the result, if one comes."""
-        prompt = prompt_of(request.payload).tokens
-        self._add(PRICES.of(prompt, 0), prompt, 1)
-
-        def settle(result: Reply | Failure) -> None:
-            usage = result.usage
-            if usage is not None:
-                self._add((PRICES.cost(usage) or 0.0) - (PRICES.of(prompt, 0) or 0.0), usage.completion or 0, 0)
-            elif isinstance(result, Failure) and result.sent is not Sent.MAYBE:
-                self._add(-(PRICES.of(prompt, 0) or 0.0), -prompt, -(result.sent is Sent.NO))
-
-        return settle
-
-    def _add(self, dollars: float | None, tokens: int, requests: int) -> None:
-        for place, amount in enumerate((dollars or 0.0, tokens, requests)):
-            self.charged[place] += amount
 
     def on_sent(self, request: Request) -> None:
         self.seen += 1
@@ -277,6 +258,8 @@ class _Life:
         open_units = facts.count(State.PENDING, State.LEASED)
         knobs = replace(self.plan.knobs, caps=self.caps)
         spent = self.store.spent(knobs.most)
+        forgotten = self.endpoint.till.forgotten(spent)
+        _insist(forgotten is None, forgotten or "")
         engine = LiveEngine(knobs, parts, Start(len(facts.states), open_units, read_done=facts.read_done, spent=spent))
         loop = asyncio.get_running_loop()
         for at in end.interrupts_at_s:
@@ -292,8 +275,9 @@ class _Life:
     def _most_of(self) -> Callable[[int], tuple[int, int] | None]:
         """What a unit may have taken, as a run tells by rendering its record again."""
         texts = {hashlib.sha256(text.encode()).digest()[:16]: text for text in self.plan.texts}
-        hashes, bound = self.store.facts().hashes, Bound(self.plan.knobs.most)
-        return lambda unit: bound.of(len(payload_of(texts[hashes[unit]])) + REASK_BYTES)
+        hashes = self.store.facts().hashes
+        of_size = kept(self.store.meta, range(1, len(self.plan.paces) + 1), self.plan.knobs.most)
+        return lambda unit: of_size(len(payload_of(texts[hashes[unit]])) + REASK_BYTES)
 
     def _die(self) -> None:
         """Whatever the loop still runs while it is taken down can change nothing any more."""
@@ -327,21 +311,16 @@ class _Life:
 
     def _check_budget(self, ending: Ending | None) -> None:
         """What the endpoints have charged is within the limits; a limit ends a process only where the next request breaks it."""
-        caps = self.caps
-        for charged, limit in zip(self.endpoint.charged, (caps.cost, caps.tokens, caps.requests), strict=True):
-            _insist(limit is None or charged <= limit * (1 + 1e-9), f"{charged} were charged of {limit}, {caps}")
+        broken = self.endpoint.till.broken(self.caps)
+        _insist(broken is None, broken or "")
         if ending is None or ending.reason not in CAPS:
             return
-        spent, name = self.store.spent(self.plan.knobs.most), CAPS[ending.reason]
         size = max(len(payload_of(text)) for text in self.plan.texts) + REASK_BYTES
-        prompt, answer = Bound(self.plan.knobs.most).of(size)
-        next_one = {"cost": PRICES.most(prompt, answer) or 0.0, "tokens": prompt + answer, "requests": 1}[name]
-        held = {"cost": spent.at_most, "tokens": spent.tokens, "requests": spent.requests}[name]
-        limit = getattr(caps, name)
-        lost = sum(origin == Origin.LOST for *_, origin in self.store.facts().attempts)  # counts, though it may never have left
-        _insist(lost > 0 or held <= limit * (1 + 1e-9), f"{held} of {name} are spent of {limit}")
-        _insist(held + next_one > limit, f"{ending.reason} ended it with {held} of {limit} spent")
-        self.caps = replace(caps, **{name: limit * RAISED})
+        lost = any(origin == Origin.LOST for *_, origin in self.store.facts().attempts)
+        most = self.plan.knobs.most
+        wrong = wrongly_ended(ending, self.caps, self.store.spent(most), (most, size), lost=lost)
+        _insist(wrong is None, wrong or "")
+        self.caps = raised(self.caps, ending)
 
     def _check(self, facts: Facts, before: Facts, seen: int, sends: dict[int, int], ending: Ending | None) -> None:
         recorded = sum(origin == Origin.SENT for *_, origin in facts.attempts[len(before.attempts) :])

@@ -48,6 +48,10 @@ class Store(Protocol):
         """What counts against the limits of the run."""
         ...
 
+    def meta(self, key: str) -> Any:
+        """A fact of the ledger, None where it is not there. Asked while it is closed."""
+        ...
+
     def pending(self, after: int, limit: int) -> list[Unit]: ...
 
     def pending_these(self, seqs: list[int]) -> list[Unit]: ...
@@ -70,6 +74,9 @@ class InMemory:
 
     def spent(self, most: Most) -> Spent:  # noqa: ARG002 - all that it keeps has a bound
         return self._ledger.spent(PRICES)
+
+    def meta(self, key: str) -> Any:
+        return self._ledger.meta.get(key)
 
     def pending(self, after: int, limit: int) -> list[Unit]:
         return self._ledger.pending(after, limit)
@@ -118,6 +125,13 @@ class OnDisk:
         reader = LedgerReader(self._path)
         try:
             return spent_of(reader, most)
+        finally:
+            reader.close()
+
+    def meta(self, key: str) -> Any:
+        reader = LedgerReader(self._path)
+        try:
+            return reader.meta(key)
         finally:
             reader.close()
 

@@ -20,6 +20,8 @@ DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)\s*")
 _AMOUNT = re.compile(r"\s*([0-9][0-9_ ]{0,30})\s*(chars?|tokens?)\s*")
+_LARGEST_AMOUNT = 10**12  # characters or tokens: no record is so long
+_MOST_DIGITS = 20
 _LONGEST_S = sys.float_info.max
 ENDPOINT_LIST = "endpoint"  # `prices = "endpoint"` is short for `file` of that name: the endpoint's own list
 
@@ -53,7 +55,7 @@ def parse_duration(value: Any) -> Any:
 def parse_amount(value: Any) -> Any:
     """("chars" | "tokens", count) from "2000 chars" or "800 tokens"."""
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    if match is None or int(re.sub("[_ ]", "", match[1])) <= 0:
+    if match is None or not 0 < _count(match[1]) <= _LARGEST_AMOUNT:
         raise ValueError('an amount such as "2000 chars" or "800 tokens"')
     return value
 
@@ -61,7 +63,7 @@ def parse_amount(value: Any) -> Any:
 def parse_overlap(value: Any) -> Any:
     """An amount; none at all is one too."""
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    if match is None or _count(match[1]) > _LARGEST_AMOUNT:
         raise ValueError('an amount such as "200 chars" or "100 tokens", or "0 chars"')
     return value
 
@@ -70,7 +72,12 @@ def amount(value: str) -> tuple[Literal["chars", "tokens"], int]:
     """Split a checked amount."""
     match = _AMOUNT.fullmatch(value)
     assert match is not None
-    return ("chars" if match[2].startswith("char") else "tokens", int(re.sub("[_ ]", "", match[1])))
+    return ("chars" if match[2].startswith("char") else "tokens", _count(match[1]))
+
+
+def _count(written: str) -> int:
+    """A number of an amount; one of more digits than any text has characters is only too large."""
+    return int(re.sub("[_ ]", "", written).lstrip("0")[:_MOST_DIGITS] or 0)
 
 
 Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema({"type": ["string", "integer"], "examples": ["10 MB"]})]

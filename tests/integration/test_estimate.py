@@ -510,6 +510,17 @@ def test_a_vocabulary_counts_special_tokens_and_broken_text_too(mill: Any) -> No
     assert found.prompt_known_by == "o200k_base"
 
 
+def test_a_tokenizer_that_fails_on_a_text_is_one_line(mill: Any) -> None:
+    model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "not in it"}
+    path = mill.write("tokenizer.json", json.dumps({"version": "1.0", "model": model}))
+    mill.put_texts(3)
+    mill.put_job(URL)
+
+    with pytest.raises(SpecError, match=r"it cannot count this job's texts .WordLevel error") as caught:
+        looked_at(mill, tokenizer=str(path))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("named", "why"), [("nowhere.json", "no such file"), ("in.jsonl", "it is no tokenizer.json"), ("gpt9", "no such file")]
 )

@@ -147,6 +147,28 @@ def test_a_servers_own_list_is_asked_for_once(mill):
     assert done.result.status["cost"]["spent"] == pytest.approx(done.seen["bill"])
 
 
+def test_a_server_that_lists_nothing_just_now_does_not_keep_its_run_from_going_on(mill):
+    put(mill, {"max_cost": 0.004}, prices={**NO_PRICES, "file": "endpoint"}, endpoint={"identity": "one server"})
+    mill.rehearse(prices=BILLED, model="sim")
+    raised = ["limits.max_cost=0.008"]
+    locked = mill.rehearse(prices=BILLED, model="sim", api_key="another", overrides=raised)
+    assert (locked.result.exit_code, locked.result.reason) == (4, "auth")
+    told = [event.message for event in locked.events if isinstance(event, Warned)]
+    assert told[0].endswith(
+        "the endpoint answers with HTTP 401 where its list of models is asked for; what it said before is taken."
+    )
+    done = mill.rehearse(prices=BILLED, model="sim", overrides=raised)
+    assert done.result.exit_code == 5
+    assert 0.004 < done.result.status["cost"]["spent"] <= 0.008
+
+
+def test_what_a_server_said_of_another_model_is_not_taken(mill):
+    put(mill, {"max_cost": 0.004}, prices={**NO_PRICES, "file": "endpoint"}, endpoint={"identity": "one server"})
+    mill.rehearse(prices=BILLED, model="sim")
+    with pytest.raises(SpecError, match="the endpoint answers with HTTP 401 where its list"):
+        mill.rehearse(prices=BILLED, api_key="another", overrides=["endpoint.model=sim-2"])
+
+
 def test_max_cost_with_a_model_that_the_servers_list_has_not_is_refused(mill):
     put(mill, {"max_cost": 1.0}, count=5, prices={**NO_PRICES, "file": "endpoint"}, model={"name": "gpt-40"})
     with pytest.raises(
@@ -181,3 +203,24 @@ def test_a_price_for_one_token_in_a_millions_place_is_said(mill):
     assert said == [
         "prices.input_per_million = 1.5e-07 is the price of a million tokens; 0.15 is what it would be for one token's."
     ]
+
+
+def test_the_next_command_knows_what_requests_take_as_long_as_it_asks_the_same(mill):
+    """By bytes and what the server puts around them, not by what a chat template may add at most."""
+    put(mill, {"max_cost": 0.004}, endpoint={"concurrency": 1, "identity": "one server"})
+    mill.rehearse(prices=BILLED)
+    raised = mill.rehearse(prices=BILLED, overrides=["limits.max_cost=0.0041"])
+    assert raised.result.exit_code == 5
+    assert raised.seen["requests"] > 0
+    other = mill.rehearse(prices=BILLED, overrides=["limits.max_cost=0.0042", "endpoint.model=sim-2"])
+    assert other.seen["requests"] == 0
+
+
+def test_a_limit_on_tokens_counts_reasoning_that_stands_beside_the_answer(mill):
+    put(mill, {"max_total_tokens": 4_000}, count=20, endpoint={"concurrency": 1}, model={"name": "sim", "max_tokens": 1_000})
+    thinking = reply("yes", 50, 10, completion_tokens_details={"reasoning_tokens": 600})
+    done = mill.rehearse(Rule(match="text", body=thinking))
+    assert (done.result.exit_code, done.result.reason) == (5, "max_total_tokens")
+    assert done.seen["requests"] == 5
+    again = mill.rehearse(Rule(match="text", body=thinking))
+    assert again.seen["requests"] == 0

@@ -118,6 +118,8 @@ def test_an_amount(written: str, expected: tuple[str, int]) -> None:
         "10 words",
         "\u0661 chars",
         "9" * 5_000 + " chars",
+        "1000000000001 tokens",
+        "99999999999999999999 chars",
         5,
         None,
     ],
@@ -385,6 +387,9 @@ def test_OBS_01_neither_repr_nor_a_refusal_shows_a_secret() -> None:  # noqa: N8
 
 def test_an_overlap_is_an_amount_or_none_at_all() -> None:
     assert SplitSpec(size="100 chars", overlap="0 chars").overlap == "0 chars"
+    assert spec.amount(spec.parse_overlap("0" * 30 + "7 chars")) == ("chars", 7)
+    with pytest.raises(ValueError, match="an amount such as"):
+        spec.parse_overlap("99999999999999999999 chars")
     assert SplitSpec(size="100 tokens", overlap="10 tokens").join == "concat"
     for wrong in ("ten chars", 10, "10", "10 words"):
         with pytest.raises(ValidationError):

@@ -140,16 +140,22 @@ class HttpEndpoint:
         """How the server is loaded now, where `capacity` has found a page that says it. Takes 3 s at most. Never raises."""
         return await self._survey.gauges()
 
-    async def models(self) -> list[Any] | None:
-        """The entries of the server's own list of models, asked for once; None where none came. Never raises."""
+    async def models(self) -> list[Any] | str:
+        """The entries of the server's own list of models, asked for once; why none came, in a few words. Never raises."""
         page = await self._page(self._survey.site.models, _MODELS_S)
-        if page is None or page[0] != 200 or len(page[1]) > LARGEST_PAGE:
-            return None
+        if page is None:
+            return "the endpoint does not answer"
+        status, body = page
+        if status in {404, 405}:
+            return "the endpoint serves no list of its models"
+        if status != 200:
+            return f"the endpoint answers with HTTP {status} where its list of models is asked for"
+        if len(body) > LARGEST_PAGE:
+            return f"the endpoint's list of models is longer than {LARGEST_PAGE >> 20} MiB"
         try:
-            listed = msgspec.json.decode(page[1], type=_Listed).data
-        except msgspec.DecodeError:
-            return None
-        return listed
+            return msgspec.json.decode(body, type=_Listed).data
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return "the endpoint sends no list of its models where it is asked for one"
 
     async def settle_priority(self, level: str | int | None) -> str | None:
         """Send `endpoint.priority` with the sign that this server wants, which it is asked for where a word is written.

@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.errors import SpecError
 from headrace.spec import EndpointSpec
 
+_LONGEST = 1 << 20  # characters: no key is so long, and one that is cut is refused by whom it is sent to
 COMMAND_LIMIT_S = 30.0
 
 
@@ -81,7 +82,8 @@ class Key:
 
     def _file(self, name: str) -> str:
         try:
-            return (self._base / Path(name).expanduser()).read_text("utf-8")
+            with (self._base / Path(name).expanduser()).open(encoding="utf-8") as file:
+                return file.read(_LONGEST)
         except OSError as error:
             raise SpecError(
                 f"endpoint.api_key_file: {name} cannot be read: {error.strerror}", key="endpoint.api_key_file"

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from headrace.engine.offload import Offload
 from headrace.policy.bucket import Rates
-from headrace.policy.budget import Budget, Caps, Most, Spent
+from headrace.policy.budget import Budget, Caps, Learnt, Most, Spent
 from headrace.policy.classes import BATCH, Manners
 from headrace.policy.price import Prices
 from headrace.policy.share import Share
@@ -91,7 +91,8 @@ class Asked(NamedTuple):
     they are not known.
 
     `model` is the name that it is asked for, None where there is no doubt about it. `is_proven`: it has answered this
-    configuration before, so that its first request need not go alone.
+    configuration before, so that its first request need not go alone. `learnt` is what an earlier process of the run has learnt
+    of what requests take.
     """
 
     endpoint: Endpoint
@@ -100,6 +101,7 @@ class Asked(NamedTuple):
     prices: Prices | None = None
     model: str | None = None
     is_proven: bool = False
+    learnt: Learnt | None = None
 
 
 @dataclass(frozen=True)

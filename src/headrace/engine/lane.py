@@ -35,7 +35,7 @@ class Lane:
 
     def __init__(self, asked: Asked, knobs: Knobs, rng: random.Random, count_stopped: Callable[[float], object]) -> None:
         """`count_stopped` is told the time before the lane becomes paused or down, or ceases to be."""
-        self.endpoint, pace, self.number, _, self.model, is_proven = asked
+        self.endpoint, pace, self.number, _, self.model, is_proven, learnt = asked
         self.window = window = pace.window()
         self.rates = pace.rates(knobs.max_tokens)
         self.limits = knobs.attempt_limits()
@@ -50,7 +50,7 @@ class Lane:
         self._counts_room = self._tuning is not None  # until it is known that the server does not say what it holds
         self.canary = None if is_proven else Canary()
         self._mean_work = 1.0  # of replies that said their usage, for those that do not
-        self.bound = Bound(knobs.most)
+        self.bound = Bound(learnt or knobs.most)
         self.purse: Purse | None = None  # set where anything is counted
         self.breaker = Breaker()
         self.pause = Pause()

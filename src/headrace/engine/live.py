@@ -6,6 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from headrace.engine.bounds import keep
 from headrace.engine.committer import Committer
 from headrace.engine.feed import Feed
 from headrace.engine.gauging import follow
@@ -38,6 +39,8 @@ class LiveEngine:
         self.budget = knobs.budget(parts.endpoints, start.spent)
         self.lanes = Lanes(parts.endpoints, knobs, parts.rng, self.budget)
         self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
+        for lane in self.lanes.all:
+            keep(lane, self.committer, knobs.config)
         pool = Pool(knobs.order, knobs.shared_bytes)
         reading = Reading(parts.intake, parts.offload_intake, self.tally.on_intaken)
         supply = Supply(reading, self.committer, pool, start=start)

@@ -256,6 +256,13 @@ class SqliteLedger:
             cursor = self._query("insert_config", (made_at, content_hash, *texts))
             return int(cursor.lastrowid or 0)
 
+    def askings(self) -> dict[int, tuple[str, list[str | None]]]:
+        """What is asked under each configuration: the hash of its content keys, and the names that endpoints give its model."""
+        with mapped(self.path):
+            known = self._query("configs", ()).fetchall()
+        endpoints = {int(row[0]): canon.decode(row[4]).get("endpoint") or [] for row in known}
+        return {int(row[0]): (row[2], [one.get("model") for one in endpoints[int(row[0])]]) for row in known}
+
     def add_endpoint(self, identity: str, name: str) -> int:
         with mapped(self.path):
             self._query("put_endpoint", (_printable(identity), _printable(name)))

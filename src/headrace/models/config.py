@@ -48,12 +48,15 @@ _INDEX_SCALED = 128  # elements of an indexer's key that share a 4-byte scale
 def describe_config(config: Mapping[str, Any]) -> Description:
     """What the file says. Never raises: what is not understood is a note, and `attention` None."""
     text = _text_part(config)
+    broken = next((key for key in _INNER if text.get(key) is not None), None)
     family = text.get("model_type")
     family = family if isinstance(family, str) and family else None
     fields = {**DEFAULTS.get(family or "", {}), **text}
     context = context_of(fields, *_CONTEXT)
     said = family[:60] if family is not None else None
     try:
+        if broken is not None:  # what stands in for it would be another model
+            raise UnknownError(f"{broken} is no description")
         groups, notes = _groups(family, fields)
         heads = optional(fields, *_HEADS) or 0
         attention = Attention(tuple(group for group in groups if group.layers), heads, _cache_type(config, fields))
@@ -172,6 +175,13 @@ def _rotary(fields: Mapping[str, Any], layers: int, nth: int) -> list[str]:
 
 def _kv_heads(family: str, fields: Mapping[str, Any]) -> int:
     heads = number(fields, *_HEADS)
+    found = _told_kv_heads(family, fields, heads)
+    if heads % found:
+        raise UnknownError(f"{heads} heads cannot share {found} KV heads")
+    return found
+
+
+def _told_kv_heads(family: str, fields: Mapping[str, Any], heads: int) -> int:
     if family == "chatglm":
         return number(fields, "multi_query_group_num") if fields.get("multi_query_attention") is True else heads
     if family == "gpt_bigcode":

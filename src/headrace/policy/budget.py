@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from headrace.policy.amounts import counted, money
-from headrace.policy.price import Prices
+from headrace.policy.price import Prices, answered
 from headrace.values import Kind, Sent, Usage
 
 UNTOLD_ANSWER = 131_072  # tokens of an answer that nothing bounds: no model gives a longer one
@@ -53,20 +53,38 @@ class Most(Struct, frozen=True):
     answer: int = UNTOLD_ANSWER
 
 
+class Learnt(Struct, frozen=True):
+    """What is known of a request's tokens beside its payload: at most so many around the prompt, so many that prompts had in
+    `excess` of their bytes, the longest answer, and what the server holds of one request.
+    """
+
+    beside: int
+    answer: int
+    excess: int = 0
+    context: int | None = None
+
+
 class Bound:
     """The tokens that a request at one endpoint may take at most, from the bytes of its payload.
 
     No tokenizer makes more tokens of a text than it has bytes. What the server puts around it is at most what the shortest
     prompt so far had in all; a prompt that had more than its bound (an image behind an address) raises that of all others.
+    `on_learnt` is called when anything of this has changed.
     """
 
-    __slots__ = ("_beside", "_context", "_excess", "answer")
+    __slots__ = ("_beside", "_context", "_excess", "answer", "on_learnt")
 
-    def __init__(self, most: Most) -> None:
-        self._beside = most.beside
-        self._excess = 0
-        self._context: int | None = None
-        self.answer = most.answer
+    def __init__(self, most: Most | Learnt) -> None:
+        known = most if isinstance(most, Learnt) else Learnt(most.beside, most.answer)
+        self._beside = known.beside
+        self._excess = known.excess
+        self._context = known.context
+        self.answer = known.answer
+        self.on_learnt: Callable[[], None] = _nobody_asks
+
+    @property
+    def learnt(self) -> Learnt:
+        return Learnt(self._beside, self.answer, self._excess, self._context)
 
     def of(self, size: int) -> tuple[int, int]:
         """Tokens of prompt and answer for a payload of so many bytes."""
@@ -75,19 +93,27 @@ class Bound:
 
     def learn(self, size: int, usage: Usage) -> None:
         """What a request has taken."""
-        prompt, completion = usage.prompt, usage.completion
+        prompt, answer = usage.prompt, answered(usage)
+        is_new = False
         if prompt:
             over = prompt - size - self._beside - self._excess
             if over > 0:
                 self._excess += over
+                is_new = True
             elif prompt < self._beside:
                 self._beside = prompt
-        if completion is not None and completion > self.answer:
-            self.answer = completion
+                is_new = True
+        if answer > self.answer:
+            self.answer = answer
+            is_new = True
+        if is_new:
+            self.on_learnt()
 
     def allow(self, context: int | None) -> None:
         """The server holds so many tokens of one request, prompt and answer together, as far as it says."""
-        self._context = context
+        if context != self._context:
+            self._context = context
+            self.on_learnt()
 
 
 class Budget:
@@ -213,7 +239,7 @@ class Purse:
             self.bound.learn(size, usage)
             cost = self._prices.cost(usage) if self._prices is not None else None
             budget.cost += cost or 0.0
-            budget.settle(amounts, (cost or 0.0, usage.prompt + usage.completion, 1.0))
+            budget.settle(amounts, (cost or 0.0, usage.prompt + answered(usage), 1.0))
         elif may_be_billed(kind, sent):
             budget.unknown += 1
             budget.settle(amounts, amounts)
@@ -235,6 +261,10 @@ def shown(amount: float, name: str) -> str:
     if name == "max_cost":
         return f"{money(amount)} USD"
     return counted(math.ceil(amount), "token" if name == "max_total_tokens" else "request")
+
+
+def _nobody_asks() -> None:
+    """Nobody wants to know what is learnt."""
 
 
 def _nobody(_text: str) -> None:

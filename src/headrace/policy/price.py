@@ -121,6 +121,12 @@ class Prices(Struct, frozen=True):
         return worst
 
 
+def answered(usage: Usage) -> int:
+    """Tokens of the answer, with those of its reasoning where a server counts them beside it: more than the answer has."""
+    completion, reasoning = usage.completion or 0, usage.reasoning or 0
+    return completion + (reasoning if reasoning > completion else 0)
+
+
 def per_million(dollars: float | None) -> float | None:
     """USD per token of a price that is told per million."""
     return None if dollars is None else dollars / MILLION

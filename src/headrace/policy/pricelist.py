@@ -15,6 +15,7 @@ SAMPLE = "sample_spec"  # documents LiteLLM's layout and is no model
 ROUTER = "openrouter/"  # routes to models of all prices: 0 or less there is not a price
 _ABOVE = re.compile(r"_above_([0-9]{1,6})k_tokens$")
 _SHOWN = 3
+_NEVER = 10**9  # tokens: no prompt is so long
 # The host of an endpoint, and what LiteLLM calls who answers there.
 PROVIDERS = {
     "api.openai.com": "openai",
@@ -147,10 +148,13 @@ def _tiers_above(entry: Mapping[str, Any]) -> tuple[Tier, ...]:
 def _tiers_of_ranges(entry: Mapping[str, Any]) -> tuple[Tier, ...]:
     """`tiered_pricing`: a list of ranges of the prompt's length."""
     tiers = []
-    for part in entry.get("tiered_pricing") or ():
+    listed = entry.get("tiered_pricing")
+    for part in listed if isinstance(listed, list) else ():
         try:
             above = int(part["range"][0])
         except (KeyError, IndexError, TypeError, ValueError, OverflowError):
+            continue
+        if above >= _NEVER:
             continue
         tiers.append(
             Tier(

@@ -15,6 +15,7 @@ from headrace.engine.knobs import Asked
 from headrace.errors import SpecError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.ledger.writer import SqliteLedger
+from headrace.policy.price import Prices
 from headrace.runs.embedded import EmbeddedEndpoint, SchemaForms, open_embedded
 from headrace.runs.job import Job
 from headrace.runs.pacing import pace_of
@@ -55,10 +56,15 @@ class Answerers:
                 told.append(await endpoint.settle_priority(chosen.priority))
         return [line for line in told if line is not None]
 
-    async def own_prices(self, job: Job) -> list[Found]:
-        """What each says of its prices itself, in its list of models; it is asked for once."""
+    async def own_prices(self, job: Job, before: Mapping[str, Prices]) -> list[Found]:
+        """What each says of its prices itself, in its list of models; it is asked for once. `before`: what was found when the run
+        was last taken up, by who answers.
+        """
         lists = await asyncio.gather(*(endpoint.models() for endpoint in self.endpoints))
-        return [in_own_list(job.spec, chosen, models) for chosen, models in zip(job.spec.endpoint, lists, strict=True)]
+        return [
+            in_own_list(job.spec, chosen, models, before.get(endpoint.identity))
+            for endpoint, chosen, models in zip(self.endpoints, job.spec.endpoint, lists, strict=True)
+        ]
 
     def enter(self, ledger: SqliteLedger) -> None:
         """Tell the ledger who they are."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import SpecError
-from headrace.ledger.reader import LedgerReader
+from headrace.ledger.reader import LedgerReader, StoredConfig
 from headrace.policy.budget import UNTOLD_ANSWER, Most
 from headrace.policy.price import Prices
 from headrace.runs.answerers import Answerers
@@ -30,10 +30,15 @@ class Costs(Struct, frozen=True):
     warnings: list[str]
 
 
-async def find_costs(job: Job, answerers: Answerers) -> Costs:
-    """What each endpoint costs; where they are to say it themselves they are asked, once. Raises SpecError."""
+async def find_costs(job: Job, answerers: Answerers, ledger: Path) -> Costs:
+    """What each endpoint costs; where they are to say it themselves they are asked, once. One that is away does not keep a run
+    from going on: what it said when `ledger` was last written stands. Raises SpecError.
+    """
     spec = job.spec
-    found = await answerers.own_prices(job) if asks_endpoints(spec) else prices_of(spec, job.base)
+    if asks_endpoints(spec):
+        found = await answerers.own_prices(job, _before(spec, _newest(ledger)))
+    else:
+        found = prices_of(spec, job.base)
     insist_on_prices(spec, found)
     most = most_of(spec, found)
     warnings = _unknown(spec, found) + slips_of_units(spec.prices)
@@ -70,11 +75,14 @@ def insist_on_prices(spec: JobSpec, found: Sequence[Found]) -> None:
 
 
 def _unknown(spec: JobSpec, found: Sequence[Found]) -> list[str]:
-    """A line for people for each endpoint whose prices the job names and that are not known all the same."""
+    """A line for people for each endpoint whose prices the job names and that are not known, or not by now, all the same."""
     if spec.prices is None:
         return []
     names = [shown("", name_in_list(spec, endpoint)) for endpoint in spec.endpoint]
-    lines = [f"the price of {name} is not known: {one.why}." for name, one in zip(names, found, strict=True) if one.why]
+    lines = [
+        f"the price of {name}{'' if one.prices.known else ' is not known'}: {one.why}."
+        for name, one in zip(names, found, strict=True) if one.why
+    ]  # fmt: skip
     return list(dict.fromkeys(lines))
 
 
@@ -85,6 +93,20 @@ def recorded(identities: Sequence[str], found: Sequence[Found]) -> dict[str, Any
         other = kept.get(identity)
         kept[identity] = one.prices if other is None else _dearer(one.prices, other)
     return {identity: msgspec.to_builtins(prices) for identity, prices in kept.items() if prices.known}
+
+
+def _before(spec: JobSpec, config: StoredConfig | None) -> dict[str, Prices]:
+    """The prices that a configuration found, by who answers, as long as the job asks for the same ones of the same model."""
+    if config is None or config.operating.get("prices") != spec.operating()["prices"]:
+        return {}
+    if _models(config.content, config.operating) != _models(spec.content(), spec.operating()):
+        return {}
+    return read_recorded(config.operating)
+
+
+def _models(content: Mapping[str, Any], operating: Mapping[str, Any]) -> list[Any]:
+    """What the model is called, and by each endpoint that has a name of its own for it."""
+    return [content["model"]["name"], *(endpoint.get("model") for endpoint in operating.get("endpoint") or ())]
 
 
 def operating_of(spec: JobSpec, found: dict[str, Any] | None, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,12 +121,17 @@ def operating_of(spec: JobSpec, found: dict[str, Any] | None, before: Mapping[st
 
 def newest_operating(ledger: Path) -> dict[str, Any]:
     """The operating keys of a ledger's newest configuration; none where it has none."""
+    newest = _newest(ledger)
+    return newest.operating if newest is not None else {}
+
+
+def _newest(ledger: Path) -> StoredConfig | None:
     reader = LedgerReader(ledger)
     try:
         configs = reader.configs()
     finally:
         reader.close()
-    return configs[-1].operating if configs else {}
+    return configs[-1] if configs else None
 
 
 def read_recorded(operating: Mapping[str, Any]) -> dict[str, Prices]:

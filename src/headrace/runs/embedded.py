@@ -90,9 +90,9 @@ class EmbeddedEndpoint:
             told_by=f"the run's own server: {serving.slots} slots of {serving.context:,} tokens",
         )  # fmt: skip
 
-    async def models(self) -> list[Any] | None:
+    async def models(self) -> list[Any] | str:
         """Nobody lists what one's own machine costs."""
-        return None
+        return "no list tells what the embedded model costs"
 
     async def gauges(self) -> Gauges | None:
         """As HttpEndpoint's."""

@@ -22,7 +22,7 @@ from headrace.runs.expectation import Between, Load, completions_of, prompts_unc
 from headrace.runs.expense import Cost, Sent, cost_of
 from headrace.runs.identities import identities_of
 from headrace.runs.job import Job
-from headrace.runs.joining import joins_of
+from headrace.runs.joining import Joins, joins_of
 from headrace.runs.lessons import Lessons, learn
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.limits import limits_met
@@ -173,15 +173,15 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
     per_byte = prompt.expected / seen.bytes if seen.bytes else 0.0
     longest = _longest(seen, lessons)
     savings = seen.beginnings.savings(per_byte, trailing_tokens(job.spec.prompt))
-    joins = joins_of(job.spec, seen.making, choice, seen.divided, answers, seen.requests)
+    joins = joins_of(job.spec, seen.making, choice, seen.divided, lessons.answers)
+    least, most = (Load(seen.requests + more, seen.messages) for more in (joins.fewest, joins.most))
     if joins.requests:
         load = Load(seen.requests + joins.requests, seen.messages)
         prompt = Span(*(one + more for one, more in zip(astuple(prompt), astuple(joins.prompt), strict=True)))
-        answers = completions_of(job.spec, lessons.answers, load)
-        notes.append(
-            f"{joins.requests:,} of the requests join answers, counted as if each answer took {joins.answer:,.0f} tokens."
-        )
-    sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order)
+        low, likely, high = (completions_of(job.spec, lessons.answers, one) for one in (least, load, most))
+        answers = Between(low.low, likely.expected, high.high)
+        notes.append(_said_of(joins))
+    sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order, least.requests, most.requests)
     cost = cost_of(job.spec, job.base, sent)
     looks = misfit(job.spec.limits.model_dump(by_alias=True), load.requests)
     notes += [looks] if looks is not None else []
@@ -194,11 +194,19 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
         items=seen.items, units=seen.units, duplicates=seen.pieces - seen.units, rejected=seen.rejected, excluded=seen.excluded,
         pieces=seen.pieces, requests=load.requests, prompt=prompt, prompt_known_by=known_by, answers=answers,
         answers_known_by=_answers_known_by(job, lessons), cost=cost,
-        seconds=seconds_of(job.spec.endpoint, prompt, answers, load, lessons.per_second),
+        seconds=Between(
+            seconds_of(job.spec.endpoint, prompt, answers, least, lessons.per_second).low, None,
+            seconds_of(job.spec.endpoint, prompt, answers, most, lessons.per_second).high,
+        ),
         seconds_known_by=_seconds_known_by(job, lessons),
         longest=longest, savings=savings, rejects=seen.rejects.groups(), settled=seen.settled, reused=seen.reused,
         continues=choice.folder.id if choice.folder is not None else None, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _said_of(joins: Joins) -> str:
+    between = "" if joins.fewest == joins.most else f" ({joins.fewest:,} to {joins.most:,}, by how long answers are)"
+    return f"{joins.requests:,} of the requests{between} join answers, counted as if each answer took {joins.answer:,.0f} tokens."
 
 
 def _prompts(seen: Rehearsal, load: Load, lessons: Lessons) -> tuple[Span, str]:

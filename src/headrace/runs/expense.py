@@ -24,13 +24,17 @@ class Cost(Struct, frozen=True):
 
 
 class Sent(Struct, frozen=True):
-    """What is to be sent: tokens of all prompts and answers, those of the `longest` prompt, and how many a cache could serve."""
+    """What is to be sent: tokens of all prompts and answers, those of the `longest` prompt, how many a cache could serve, and
+    the least and the most requests that it may be.
+    """
 
     load: Load
     prompt: Span
     answers: Between
     longest: float
     cacheable: float
+    fewest: int
+    most: int
 
 
 def cost_of(spec: JobSpec, base: Path, sent: Sent) -> Cost:
@@ -54,9 +58,9 @@ def cost_of(spec: JobSpec, base: Path, sent: Sent) -> Cost:
 
 def _low(prices: Prices, sent: Sent) -> float:
     """The cheapest that it can be: what a cache can serve comes from it, where that is cheaper."""
-    count, prompt, answer = sent.load.requests, round(sent.prompt.low), round(sent.answers.low or 0)
+    count, prompt, answer = sent.fewest, round(sent.prompt.low), round(sent.answers.low or 0)
     cached = round(min(sent.cacheable, prompt))
-    totals = [prices.at(prompt / count).total(count, prompt, answer, cached=tokens) for tokens in (0, cached)]
+    totals = [prices.at(prompt / max(count, 1)).total(count, prompt, answer, cached=tokens) for tokens in (0, cached)]
     return min(total for total in totals if total is not None)
 
 
@@ -64,7 +68,7 @@ def _high(prices: Prices, sent: Sent) -> float | None:
     """The dearest: nothing comes from a cache, all may be written to it and all be thought, at the longest prompt's price."""
     if sent.answers.high is None:
         return None
-    count, prompt, answer = sent.load.requests, math.ceil(sent.prompt.high), math.ceil(sent.answers.high)
+    count, prompt, answer = sent.most, math.ceil(sent.prompt.high), math.ceil(sent.answers.high)
     totals = [
         tier.total(count, prompt, answer, written=written, inside=inside)
         for tier in (prices, prices.at(sent.longest))

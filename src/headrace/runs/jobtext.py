@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import math
 import tomllib
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from headrace.errors import SpecError
 from headrace.runs.jobsecrets import HIDDEN, looks_secret, shown_name
 
 _PATH_SHOWN = 300
+_LARGEST = 256 << 20  # bytes of a file that a job names: a price list has two million of them
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 # Ways to say the same thing: setting one on the command line replaces the others.
 _ALTERNATIVES: tuple[frozenset[str], ...] = (
@@ -31,7 +33,11 @@ def read_text(path: Path, key: str | None = None, written: str = "") -> str:
     name = HIDDEN if looks_secret("", written) else _one_line(str(path))
     where = f"{key}: {name}" if key else name
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # also a pipe, such as the shell makes of <(…)
+            raw = file.read(_LARGEST + 1)
+        if len(raw) > _LARGEST:
+            raise SpecError(f"{where}: longer than {_LARGEST >> 20} MiB", key=key, allowed=f"{_LARGEST >> 20} MiB at most")
+        return io.TextIOWrapper(io.BytesIO(raw), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise SpecError(f"{where}: not UTF-8 (byte {error.start}); save it as UTF-8", key=key) from None
     except FileNotFoundError:

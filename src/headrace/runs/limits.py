@@ -19,12 +19,11 @@ def limits_met(limits: LimitsSpec, choice: Choice, sent: Sent, cost: Cost) -> li
     before = _spent(choice)
     answers = sent.answers
     high = math.inf if answers.high is None else sent.prompt.high + answers.high
-    count = float(sent.load.requests)
     dearest = 0.0 if cost.low is None else math.inf if cost.high is None else cost.high
     found = (
         _line("max_cost", limits.max_cost, before.at_most, (cost.low or 0.0, dearest)),
         _line("max_total_tokens", limits.max_total_tokens, before.tokens, (sent.prompt.low + (answers.low or 0.0), high)),
-        _line("max_requests", limits.max_requests, float(before.requests), (count, count)),
+        _line("max_requests", limits.max_requests, float(before.requests), (float(sent.fewest), float(sent.most))),
     )
     return [line for line in found if line is not None]
 

@@ -1,13 +1,16 @@
-"""What a dead process had in flight, or set aside to be sent next: how much of the budget it may have taken."""
+"""What an earlier process has learnt, and how much of the budget one that died may have taken with what it left open."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from headrace.engine.bounds import KEPT, kept, learnt_before
+from headrace.engine.knobs import Knobs
 from headrace.errors import InputBrokenError, RecordError
 from headrace.ledger.reader import LedgerReader, StoredUnit
-from headrace.policy.budget import Bound, Most
+from headrace.ledger.writer import SqliteLedger
+from headrace.policy.budget import Learnt, Most
 from headrace.runs.making import Making
 from headrace.runs.recall import Recall
 from headrace.sources.records import RecordPlaces
@@ -19,13 +22,14 @@ _INSTRUCTION = 2_000  # bytes that a re-ask adds to the reply that it answers, g
 def lost_bounds(
     ledger: Path, records: Path, files: Sequence[Path], making: Making, most: Most
 ) -> Callable[[int], tuple[int, int] | None]:
-    """The tokens that each unit whose lease was left open may have taken; asked before the leases are closed.
+    """The tokens that each unit whose lease was left open may have taken; asked before the leases are closed, and before another
+    process has learnt anything.
 
     A unit of the run itself (calibration) has no record: it counts as the shared part of the prompt and a page of text.
     """
     reader = LedgerReader(ledger)
     places = RecordPlaces(records, files)
-    bound = Bound(most)
+    of_size = kept(reader.meta, [number for number, _ in reader.all("endpoints")], most)
     recall = Recall(making, places, reader)
     try:
         sizes = {stored.unit.seq: _size(stored, recall, making, reader) for stored in reader.leased()}
@@ -33,7 +37,13 @@ def lost_bounds(
         places.close()
         reader.close()
     without_record = making.renderer.shared_bytes + _INSTRUCTION
-    return lambda seq: bound.of(sizes.get(seq, without_record))
+    return lambda seq: of_size(sizes.get(seq, without_record))
+
+
+def known_bound(ledger: SqliteLedger, endpoint: int, knobs: Knobs) -> Learnt | None:
+    """What the run has learnt of an endpoint's requests, as long as it asks the same of it."""
+    askings = ledger.askings()
+    return learnt_before(ledger.get_meta(f"{KEPT}{endpoint}"), knobs.most, lambda n: askings.get(n) == askings[knobs.config])
 
 
 def _size(stored: StoredUnit, recall: Recall, making: Making, reader: LedgerReader) -> int:

@@ -36,7 +36,7 @@ from headrace.runs.evaluating import EVALUATION, EvalSet, concluded, evaluation_
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
-from headrace.runs.lost import lost_bounds
+from headrace.runs.lost import known_bound, lost_bounds
 from headrace.runs.making import Making, making_of
 from headrace.runs.pacing import knobs_of
 from headrace.runs.reducing import AnswerReducer
@@ -171,7 +171,7 @@ class Run:
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)
-            costs = await find_costs(self.job, answerers)
+            costs = await find_costs(self.job, answerers, self.folder.ledger)
             config = self._record_config(ledger, recorded([one.identity for one in answerers.endpoints], costs.found))
             for line in costs.warnings + await answerers.settle_priorities(self.job):
                 self.warn(line)
@@ -297,7 +297,10 @@ class Run:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
         proven = means.ledger.answering(means.knobs.config)
-        asked = [one._replace(is_proven=one.number in proven) for one in means.asked]
+        asked = [
+            one._replace(is_proven=one.number in proven, learnt=known_bound(means.ledger, one.number, means.knobs))
+            for one in means.asked
+        ]
         parts = Parts(
             endpoints=asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
             offload_ledger=writing, offload_intake=reading, observers=observers, plain_judge=self.making.plain_judge,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.errors import SpecError
 from headrace.policy.budget import TEMPLATE_TOKENS, UNTOLD_ANSWER, Most
@@ -20,6 +22,8 @@ from headrace.spec import DEAREST, ENDPOINT_LIST, EndpointSpec, JobSpec, PricesS
 
 _ANSWER_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "n_predict")
 _COPIES = ("n", "best_of")
+_PER_TOKEN = ("input", "output", "cached_input", "cache_write", "reasoning")
+_LONGEST_ANSWER = 10_000_000  # tokens: what a list has beyond that is no length of an answer
 _CHEAPEST = 0.0005  # USD for a million tokens: what is below it, and not free, is likely the price of one
 
 
@@ -51,10 +55,12 @@ def asks_endpoints(spec: JobSpec) -> bool:
     return spec.prices is not None and spec.prices.file == ENDPOINT_LIST
 
 
-def in_own_list(spec: JobSpec, endpoint: EndpointSpec, models: Sequence[Any] | None) -> Found:
-    """The prices of an endpoint by its own list of models. None: it serves none."""
-    if models is None:
-        return Found(Prices(), "the endpoint serves no list of its models")
+def in_own_list(spec: JobSpec, endpoint: EndpointSpec, models: Sequence[Any] | str, before: Prices | None = None) -> Found:
+    """The prices of an endpoint by its own list of models, or why there is none. Where none came, those that it had told the
+    run `before` still stand.
+    """
+    if isinstance(models, str):
+        return Found(Prices(), models) if before is None else Found(before, f"{models}; what it said before is taken")
     name = name_in_list(spec, endpoint)
     entry = find_in_list(models, name)
     if entry is None:
@@ -123,10 +129,14 @@ def _in_table(table: Mapping[str, Any], spec: JobSpec, endpoint: EndpointSpec) -
 
 
 def _believed(prices: Prices, where: str) -> Found:
-    """The prices of a list, unless they cannot be USD per token."""
-    if any((price or 0.0) * MILLION > DEAREST for price in (prices.input, prices.output)):
-        most = max(prices.input or 0.0, prices.output or 0.0)
+    """The prices of a list, unless one of them cannot be USD per token, or per request."""
+    most = max(price or 0.0 for priced in (prices, *prices.tiers) for price in map(partial(getattr, priced), _PER_TOKEN))
+    if most * MILLION > DEAREST:
         return Found(Prices(), f"{where} has {most:g} USD for one token, as if it meant a million")
+    if prices.request > DEAREST:
+        return Found(Prices(), f"{where} has {prices.request:g} USD for one request")
+    if (prices.most_output or 0) > _LONGEST_ANSWER:
+        prices = replace(prices, most_output=None)
     return Found(prices, None if prices.known else f"{where} has no price for it")
 
 

@@ -154,7 +154,8 @@ class Rehearsal:
         self.items = self.pieces = self.units = self.rejected = self.excluded = 0
         self.requests = self.settled = self.reused = self.messages = self.others = self.bytes = 0
         self.rejects = Rejects()
-        self.divided: Counter[int] = Counter()  # how many items have so many pieces
+        self.divided: Counter[int] = Counter()  # how many items have so many pieces, whose answers are joined each by itself
+        self._joined: set[int] = set()  # the pieces of these
         self.beginnings = Beginnings(making.renderer.shared_bytes)
         self._rest = rest
         self._profile = tokens.profile(b"")
@@ -181,7 +182,7 @@ class Rehearsal:
                 self.pieces += len(taken.pieces)
                 self.units += len(taken.units)
                 if self.making.dividing is not None:
-                    self.divided.update(Counter(item for item, _, _ in taken.pieces).values())
+                    self._count_divided(taken.pieces)
                 self.rejected += taken.rejected
                 self.excluded = taken.meta["reading"]["excluded"]
                 if taken.rejected:
@@ -189,6 +190,21 @@ class Rehearsal:
                 self._pass_on(taken.units, {outcome.unit for outcome in taken.outcomes})
         finally:
             stores.index.close()
+
+    def _count_divided(self, pieces: Sequence[tuple[int, int, int]]) -> None:
+        """Items of equal pieces have equal requests that join their answers, unless these print something of the record."""
+        assert self.making.dividing is not None
+        reducing = self.making.dividing.reducing
+        prints_records = reducing is not None and reducing.prompt.fields != frozenset()
+        units: dict[int, list[int]] = {}
+        for item, _, unit in pieces:
+            units.setdefault(item, []).append(unit)
+        for asked in units.values():
+            value = 0 if prints_records or len(asked) == 1 else hash(tuple(asked))
+            if value not in self._joined:
+                self.divided[len(asked)] += 1
+            if value:
+                self._joined.add(value)
 
     def _pass_on(self, units: list[Unit], lent: set[int]) -> None:
         """Count those that are to be sent."""

@@ -49,7 +49,7 @@ class Spending(Struct):
     def add_known(self, tariffs: Tariffs, rows: Iterable[Any]) -> None:
         """Rows of `known_uses`."""
         for config, endpoint, is_accepted, tier, count, prompt, completion, cached, inside, beside in rows:
-            self.tokens += prompt + completion
+            self.tokens += prompt + completion + (beside or 0)
             prices = tariffs.at(config, endpoint)
             if tier:
                 prices = prices.at(tariffs.thresholds[tier - 1] + 1)

@@ -60,12 +60,12 @@ class Divider:
         The library looks at all that is left of a text for each piece, so it is shown a part after the other: what it finds
         last in a part is found again in the next.
         """
-        text = _showable(text)
+        shown_text = _showable(text)
         at, end = 0, 0
         room = _PIECES_AT_ONCE * self.size.limit * (_CHARS_A_TOKEN if self.size.in_tokens else 1)
         shown = room
         while end < len(text):
-            found = self._found(text[at : at + shown])
+            found = self._found(text[at : at + shown], shown_text[at : at + shown])
             is_rest = at + shown >= len(text)
             if not is_rest and len(found) < 2:
                 shown *= 2
@@ -81,9 +81,11 @@ class Divider:
         if end < len(text):
             yield end, len(text)
 
-    def _found(self, text: str) -> list[Span]:
-        found = [(start, start + len(piece)) for start, piece in self._splitter.chunk_indices(text)]
-        return [part for span in found for part in self._fitting(text, *span)]
+    def _found(self, text: str, shown: str) -> list[Span]:
+        """Where the library divides what it is shown, held against the text itself."""
+        found = [(start, start + len(piece)) for start, piece in self._splitter.chunk_indices(shown)]
+        whole = [(_whole(text, start), _whole(text, stop)) for start, stop in found]
+        return [part for span in whole for part in self._fitting(text, *span)]
 
     def _fitting(self, text: str, start: int, stop: int) -> Iterator[Span]:
         """A piece, or its parts: the library takes a word of few characters and many tokens for one that cannot be cut."""
@@ -111,6 +113,11 @@ class Divider:
 
     def _tokens(self, text: str) -> int:
         return math.ceil(self.size.of(text))
+
+
+def _whole(text: str, at: int) -> int:
+    """The end of a character near this place: within what the library is shown otherwise it cannot know of it."""
+    return whole_cluster(text, at) if 0 < at < len(text) else at
 
 
 def _showable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
@@ -52,16 +53,29 @@ def concat(answers: Sequence[Any], gaps: Sequence[int]) -> Any:
 
 
 def vote(answers: Sequence[Any]) -> Joined:
-    """The answer that most pieces gave; of several the one that came first."""
+    """The answer that most pieces gave; of several the one that came first. 1 and 1.0 are one answer, as JSON has one kind of
+    number.
+    """
     votes: dict[bytes, int] = {}
     values: dict[bytes, Any] = {}
     for answer in answers:
-        key = canon.canonical(answer)
+        key = canon.canonical(_numbered(answer))
         votes[key] = votes.get(key, 0) + 1
         values.setdefault(key, answer)
     most = max(votes.values())
     winner, *tied = [key for key, count in votes.items() if count == most]
     return Joined(values[winner], round(most / len(answers), 6), [values[key] for key in tied])
+
+
+def _numbered(value: Any) -> Any:
+    """The value with each whole number as an integer, whether or not a point or an exponent was written; 1e30 exactly."""
+    if isinstance(value, float):
+        return int(Decimal(repr(value))) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_numbered(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _numbered(one) for name, one in value.items()}
+    return value
 
 
 def levels(count: int, length: float, room: float) -> list[int]:

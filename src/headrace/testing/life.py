@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import orjson
 from msgspec.structs import replace
 
+from headrace.engine.bounds import kept
 from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.errors import LedgerError
-from headrace.policy.budget import Bound
 from headrace.policy.price import Prices
 from headrace.protocols import Endpoint, Judge, Observer
 from headrace.testing.memory_ledger import MemoryLedger
@@ -23,6 +23,7 @@ from headrace.testing.virtual_loop import run_virtual
 from headrace.values import Answer, Failure, Intaken, Item, Kind, Reply, State, Unit
 
 T = TypeVar("T")
+MOST_ENDPOINTS = 9
 EIGHT = Pace(8)  # in flight at once, where a life says nothing else
 
 
@@ -160,10 +161,10 @@ class Life:
             if crash_at is not None and steps >= crash_at:
                 self._die()
 
-        bound = Bound(self.knobs.most)
+        of_size = kept(self.ledger.meta.get, range(1, MOST_ENDPOINTS + 1), self.knobs.most)
         self.ledger.recover(
             1, 0.0, retry_ambiguous=self.knobs.retry_ambiguous,
-            most=lambda unit: bound.of(len(payload_of(self.texts[self.ledger.units[unit].item]))),
+            most=lambda unit: of_size(len(payload_of(self.texts[self.ledger.units[unit].item]))),
         )  # fmt: skip
         self.ledger.hook = hook
         try:

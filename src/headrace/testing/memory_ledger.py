@@ -11,7 +11,7 @@ from headrace.ledger.following import made_units, settled_at_once
 from headrace.ledger.reader import as_answer
 from headrace.ledger.writer import left_open
 from headrace.policy.budget import Spent
-from headrace.policy.price import Prices
+from headrace.policy.price import Prices, answered
 from headrace.protocols import Batch, Reducer
 from headrace.values import FIRST_MADE, Attempt, Item, Origin, Outcome, Reduction, Sample, Sent, Slice, State, Unit
 
@@ -210,7 +210,7 @@ class MemoryLedger:
             requests += 1
             usage = attempt.usage
             if usage is not None and usage.prompt is not None and usage.completion is not None:
-                tokens += usage.prompt + usage.completion
+                tokens += usage.prompt + answered(usage)
                 cost += (prices.cost(usage) if prices is not None else None) or 0.0
             elif attempt.most is not None:
                 unknown += 1

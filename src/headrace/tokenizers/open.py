@@ -47,12 +47,16 @@ class TokenizerFile:
             raise _refused(str(path), f"it cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})") from None
         except Exception as error:  # noqa: BLE001 - the library raises nothing narrower for a file that is none
             raise _refused(str(path), f"it is no {FILE} ({str(error)[:120]})") from None
+        self._named = str(path)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.name = path.name if path.name != FILE else f"{path.parent.name or '.'}/{FILE}"
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        encoded = self._tokenizer.encode_batch_fast(list(map(_whole, texts)), add_special_tokens=False)
+        try:
+            encoded = self._tokenizer.encode_batch_fast(list(map(_whole, texts)), add_special_tokens=False)
+        except Exception as error:  # noqa: BLE001 - the library raises nothing narrower for a text that its file has no rule for
+            raise _refused(self._named, f"it cannot count this job's texts ({str(error)[:120]})") from None
         return [len(one.ids) for one in encoded]
 
 

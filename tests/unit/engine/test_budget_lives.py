@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from headrace.engine.bounds import learnt_before
 from headrace.engine.knobs import Ending, Knobs, Pace
 from headrace.events import Event, Progress, Stopping, Warned
-from headrace.policy.budget import Caps, Most
+from headrace.policy.budget import Caps, Learnt, Most
 from headrace.policy.price import Prices
 from headrace.testing import FakeEndpoint, Laws
 from headrace.testing.life import Life, payload_of
@@ -231,3 +232,37 @@ def test_a_prompt_that_no_bound_foresaw_costs_one_set_in_flight_at_most() -> Non
     assert ended(one).reason == "max_total_tokens"
     assert one.ledger.spent(PRICES).tokens <= 20_000 + 8 * 1_001
     assert endpoint.requests_seen <= 20 + 8
+
+
+@pytest.mark.parametrize("kill_at_s", [0.31, 0.5, 0.77, 1.0])
+def test_what_a_killed_process_left_open_counts_as_it_was_reserved(kill_at_s: float) -> None:
+    """Not as if nobody knew yet what the server puts around a prompt: that alone would be more than the limit."""
+    one = life(Caps(cost=0.09), pace=Pace(64), texts=[f"text {n}" for n in range(4_000)])
+    one.knobs = replace(one.knobs, most=Most(beside=2_000, answer=16))
+    one.step(1, kill_at_s=kill_at_s)
+    leased = one.count(State.LEASED)
+    assert leased > 64
+    one.knobs = replace(one.knobs, caps=Caps())
+    one.step(2, crash_at=1)
+    lost = [attempt.most for attempt in one.ledger.attempts if attempt.origin is Origin.LOST]
+    assert len(lost) == leased
+    assert all(most is not None and most[0] < 100 for most in lost)
+    assert one.ledger.spent(PRICES).at_most < 0.09
+
+
+def test_what_was_learnt_goes_on_with_the_run_and_no_further_than_it_holds() -> None:
+    kept = {"config": 3, "learnt": {"beside": 20, "answer": 90, "excess": 7, "context": 512}}
+    assert learnt_before(kept, Most(500, 60), lambda config: config == 3) == Learnt(20, 90, 7)
+    assert learnt_before(kept, Most(5, 600), lambda _: True) == Learnt(5, 600, 7)
+    assert learnt_before(kept, Most(500, 60), lambda _: False) is None
+    assert learnt_before(None, Most(500, 60), lambda _: True) is None
+
+
+def test_what_another_model_has_taught_does_not_bound_what_was_sent_since() -> None:
+    one = life(Caps(cost=1.0), pace=Pace(4), texts=[f"text {n}" for n in range(300)])
+    one.step(1, kill_at_s=0.3)
+    one.knobs = replace(one.knobs, most=Most(beside=700, answer=16))
+    one.endpoint = FakeEndpoint(Laws(latency_ms=900))
+    one.step(2, kill_at_s=0.5)
+    one.step(3, crash_at=1)
+    assert [attempt.most for attempt in one.ledger.attempts if attempt.origin is Origin.LOST][-1][0] > 700  # type: ignore[index]

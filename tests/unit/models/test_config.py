@@ -271,6 +271,11 @@ def test_latents_are_known_by_their_key_whatever_the_model_is_called():
         (changed("Llama-4-Scout", no_rope_layers=[1, 2]), "no_rope_layers is not a list of 48 layers"),
         (changed("Qwen2.5-7B", use_sliding_window=True, max_window_layers="x"), "max_window_layers is 'x'"),
         ({"model_type": "gemma3n_text", "num_hidden_layers": 5, "num_attention_heads": 8, "head_dim": 256}, "num_kv_shared_layers is not told"),
+        (changed("Llama-3.1-8B", num_key_value_heads=64), "32 heads cannot share 64 KV heads"),
+        (changed("Llama-3.1-8B", num_key_value_heads=7), "32 heads cannot share 7 KV heads"),
+        ({"model_type": "gemma3", "text_config": [CONFIGS["Gemma-3-27B"]]}, "text_config is no description"),
+        ({"model_type": "gemma3", "text_config": "config.json"}, "text_config is no description"),
+        ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "text_config": 5}}, "text_config is no description"),
         ({"model_type": "gemma4_text", "num_hidden_layers": 5, "num_kv_shared_layers": 5}, "leaves no layer with a cache"),
     ],
 )  # fmt: skip
@@ -320,7 +325,7 @@ def test_whatever_stands_there_is_described_or_unknown(family: str, keys: dict[s
 
 @pytest.mark.parametrize("family", sorted(PLAIN | WINDOWED | SWITCHED))
 def test_families_without_anything_special_are_as_llama(family: str):
-    keys = {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512, "sliding_window": None}
+    keys = {"num_hidden_layers": 4, "num_attention_heads": 16, "hidden_size": 1024, "sliding_window": None}
     attention = attention_of({"model_type": family, **keys})
     assert attention.name in {"mha", "gqa", "mqa"}
     assert not any(isinstance(group, State) for group in attention.groups)

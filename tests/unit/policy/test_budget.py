@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.policy.amounts import counted, money
-from headrace.policy.budget import Bound, Budget, Caps, Most, Purse, Spent, may_be_billed, shown
+from headrace.policy.budget import Bound, Budget, Caps, Learnt, Most, Purse, Spent, may_be_billed, shown
 from headrace.policy.price import Prices
 from headrace.values import Kind, Sent, Usage
 
@@ -55,6 +55,15 @@ def test_an_answer_that_was_longer_than_it_may_be_is_what_the_next_may_be() -> N
     assert bound.of(0) == (0, 900)
 
 
+def test_reasoning_that_a_server_counts_beside_its_answers_is_spent_too() -> None:
+    budget, one = purse(Caps(tokens=10_000), most=Most(beside=0, answer=50))
+    one.settle(one.reserve(100), 100, Usage(100, 10, reasoning=8), kind=None, sent=Sent.YES)
+    assert budget.spent[1] == 110
+    one.settle(one.reserve(100), 100, Usage(100, 10, reasoning=400), kind=None, sent=Sent.YES)
+    assert budget.spent[1] == 110 + 510
+    assert one.bound.of(100) == (100, 410)
+
+
 def test_a_count_that_is_not_told_teaches_nothing() -> None:
     bound = Bound(Most(10, 20))
     bound.learn(1, Usage(None, None))
@@ -67,6 +76,19 @@ def test_nothing_is_longer_than_what_the_server_holds_of_a_request() -> None:
     assert bound.of(100_000) == (8_192, 8_192)
     bound.allow(None)
     assert bound.of(1)[1] == Most().answer
+
+
+def test_what_was_learnt_is_told_once_and_makes_an_equal_bound() -> None:
+    bound, told = Bound(Most(beside=512, answer=64)), []
+    bound.on_learnt = lambda: told.append(bound.learnt)
+    for usage in (Usage(30, 10), Usage(30, 10), Usage(None, None), Usage(1_030, 10), Usage(20, 900)):
+        bound.learn(100, usage)
+    bound.allow(8_192)
+    bound.allow(8_192)
+    assert told == [
+        Learnt(30, 64), Learnt(30, 64, 900), Learnt(20, 900, 900), Learnt(20, 900, 900, 8_192),
+    ]  # fmt: skip
+    assert Bound(told[-1]).of(1_000) == bound.of(1_000) == (1_920, 900)
 
 
 # -- reserving and settling

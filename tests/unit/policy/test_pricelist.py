@@ -126,3 +126,9 @@ def test_near_misses_are_the_same_model_elsewhere_and_names_spelled_alike() -> N
     assert near_misses(TABLE, "GPT-4O") == ["gpt-4o"]
     assert near_misses(TABLE, "claude-sonet-4.5") == ["claude-sonnet-4-5"]
     assert near_misses(TABLE, "sample_spec") == []
+
+
+@pytest.mark.parametrize("tiers", [5, True, "range", {"range": [0]}, [5, None, [], {"range": 7}, {"range": ["1" + "0" * 300]}]])
+def test_tiers_that_are_none_are_passed_over(tiers: object) -> None:
+    found = litellm_prices({"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "tiered_pricing": tiers})
+    assert found == Prices(1e-6, 2e-6)

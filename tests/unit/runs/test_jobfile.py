@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from headrace.errors import NotYetError, SpecError
+from headrace.runs import jobtext
 from headrace.runs.jobfile import job_from_dict, load_job
 from headrace.spec import ConcurrencySpec
 
@@ -124,6 +125,15 @@ def test_unusable_toml_says_the_line(tmp_path: Path) -> None:
     (tmp_path / "j.toml").write_text("a = \n", encoding="utf-8")
     with pytest.raises(SpecError, match="line 1"):
         load_job(tmp_path / "j.toml")
+
+
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobtext, "_LARGEST", 1 << 20)
+    with pytest.raises(SpecError, match=r"prices\.file: .*: longer than 1 MiB") as caught:
+        jobtext.read_text(Path("/dev/zero"), "prices.file", "/dev/zero")
+    assert caught.value.key == "prices.file"
+    (tmp_path / "whole").write_bytes("\ufeffé".encode() + b"x" * (1 << 19))
+    assert jobtext.read_text(tmp_path / "whole").startswith("éx")
 
 
 def test_a_file_that_is_not_utf8_or_not_there_is_refused(tmp_path: Path) -> None:

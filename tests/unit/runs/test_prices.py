@@ -158,12 +158,37 @@ def test_an_endpoints_own_list(tmp_path: Path) -> None:
     endpoint = spec.endpoint[0]
     priced = {"id": "m", "pricing": {"prompt": "0.000001", "completion": "0.000002"}}
     assert in_own_list(spec, endpoint, [priced]) == Found(Prices(1e-6, 2e-6))
-    assert in_own_list(spec, endpoint, None).why == "the endpoint serves no list of its models"
+    assert in_own_list(spec, endpoint, "it is away").why == "it is away"
+    assert in_own_list(spec, endpoint, "it is away", Prices(1e-6, 2e-6)) == Found(
+        Prices(1e-6, 2e-6), "it is away; what it said before is taken"
+    )
+    assert not in_own_list(spec, endpoint, [{"id": "m"}], Prices(1e-6, 2e-6)).prices.known  # it says now that there is none
     assert in_own_list(spec, endpoint, [{"id": "m"}]).why == "the endpoint's list has no price for it"
     far = in_own_list(spec, endpoint, [{"id": "a/m\n\x1b[31m"}, {"id": "a/m"}, 7]).why
     assert far is not None
     assert far.isprintable()
     assert in_own_list(spec, endpoint, [{"id": "m", "pricing": {"prompt": "1", "completion": "2"}}]).prices == Prices()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"cache_read_input_token_cost": 1e308}, {"cache_creation_input_token_cost": 1e308},
+        {"output_cost_per_reasoning_token": 3.0}, {"input_cost_per_token_above_1k_tokens": 2.5},
+        {"tiered_pricing": [{"range": [5, 9], "output_cost_per_token": 1e308}]}, {"input_cost_per_request": 1e300},
+    ],
+)  # fmt: skip
+def test_no_part_of_a_price_is_believed_that_can_only_be_a_slip(tmp_path: Path, part: dict[str, Any]) -> None:
+    put_list(tmp_path, {"m": {**ENTRY, **part}})
+    made = job(tmp_path, prices={"file": LIST}, limits={"max_cost": 1})
+    with pytest.raises(SpecError, match=r"the price of 'm' is not known: '.*' has [0-9.e+]+ USD for one (token|request)"):
+        refuse_unpriced(made)
+
+
+def test_an_answer_as_long_as_no_model_gives_one_is_not_reserved_for(tmp_path: Path) -> None:
+    put_list(tmp_path, {"m": {**ENTRY, "max_output_tokens": 10**18}})
+    made = job(tmp_path, prices={"file": LIST})
+    assert most_of(made.spec, prices_of(made.spec, tmp_path)).answer == UNTOLD_ANSWER
 
 
 @pytest.mark.parametrize(
@@ -189,7 +214,7 @@ def test_without_a_word_of_the_job_the_lists_longest_answer_counts(tmp_path: Pat
 
 
 async def _costs(made: Any) -> list[str]:
-    return (await find_costs(made, None)).warnings  # type: ignore[arg-type]  # nobody is asked
+    return (await find_costs(made, None, Path("none"))).warnings  # type: ignore[arg-type]  # nobody is asked
 
 
 def test_what_people_should_know_is_said(tmp_path: Path) -> None:

@@ -85,6 +85,16 @@ def test_no_piece_parts_what_is_shown_as_one_character(text: str, size: int) -> 
     assert not [found for found in clusters.finditer(text) if any(at in starts for at in range(found.start() + 1, found.end()))]
 
 
+@pytest.mark.parametrize("white", ["\n", "\r\n", "\t\n", "\x0b\n "])
+@pytest.mark.parametrize("overlap", [None, "15 tokens"])
+def test_long_white_space_has_tokens_too(white: str, overlap: str | None) -> None:
+    made = divider("50 tokens", overlap)
+    text = "a word " + white * 3_000 + "and the rest"
+    spans = list(made.spans(text))
+    assert max(made.size.of(text[start:stop]) for start, stop in spans) <= 50
+    assert not [start for start, _ in spans if text[start - 1 : start + 1] == "\r\n"]
+
+
 def test_a_long_text_is_divided_as_a_short_part_of_it_is() -> None:
     text = "".join(f"Sentence number {n} says little. " for n in range(3000))
     spans = list(divider("300 chars").spans(text))

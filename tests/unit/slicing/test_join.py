@@ -49,6 +49,23 @@ def test_a_vote_says_its_share_and_what_it_was_tied_with(answers: list[Any], joi
     assert vote(answers) == joined
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [1, 1.0, 2], [1.0, 1, 2], [0, -0.0, 1], [[1], [1.0], 1], [{"a": [1, {"b": 2}]}, {"a": [1.0, {"b": 2.0}]}, None],
+        [10**30, 1e30, 1e31], [2**53, 9007199254740992.0, 2**53 + 1],
+    ],
+)  # fmt: skip
+def test_a_number_is_what_it_is_however_it_was_written(answers: list[Any]) -> None:
+    found = vote(answers)
+    assert (found.value, type(found.value), found.share, found.tied) == (answers[0], type(answers[0]), 0.666667, [])
+
+
+@pytest.mark.parametrize("answers", [[1, True], [0, False], [1, "1"], [0, None], [[], {}], [0.1, 0.10000000000000002]])
+def test_what_json_tells_apart_are_different_answers(answers: list[Any]) -> None:
+    assert vote(answers).tied == answers[1:]
+
+
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20))
 def test_nobody_has_more_votes_than_who_wins(answers: list[str]) -> None:
     found = vote(answers)
