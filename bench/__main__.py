@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import client_cost, estimate, faults, memory, start
+from bench import client_cost, estimate, faults, memory, pages, start
 from bench.figures import Figure, print_table
 from bench.processes import ROOT, MeasurementError
 
@@ -33,6 +33,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("feed", lambda: script("feed", "--quick")),
             ("order", lambda: script("order", "--quick")),
             ("estimate", lambda: estimate.measure(records=300)),
+            ("pages", lambda: pages.measure(QUICK_UNITS, QUICK_UNITS // 10)),
         )
     return (
         ("client_cost", client_cost.measure),
@@ -44,6 +45,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
         ("feed", lambda: script("feed")),
         ("order", lambda: script("order")),
         ("estimate", estimate.measure),
+        ("pages", pages.measure),
     )
 
 

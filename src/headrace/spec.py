@@ -440,12 +440,6 @@ NOT_YET: tuple[str, ...] = (
     "quality.sample",
     "quality.stratify",
     "quality.seed",
-    "quality.evalset",
     "quality.repeat",
-    "quality.scorer",
-    "quality.field",
-    "quality.tolerance",
-    "quality.group",
-    "quality.gate",
     "quality.judge",
 )

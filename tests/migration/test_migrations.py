@@ -49,7 +49,7 @@ def schema(*scripts: str) -> dict[str, Any]:
 def test_schema_sql_is_the_sum_of_the_migrations() -> None:
     found = schema(*(text for _, text in migrations()))
     assert found == schema(read_text("schema.sql"))
-    assert len(found["columns"]) == 16
+    assert len(found["columns"]) == 17
 
 
 def test_migrations_are_numbered_without_gaps_up_to_the_schema_s_version() -> None:

@@ -20,12 +20,12 @@ from headrace.errors import HeadraceError
 # One module each, named as the command (with _ for -), with a function of that name; loaded only when it is asked for.
 COMMANDS = (
     "init", "run", "status", "runs", "failures", "retry", "export", "show", "report", "compare", "schema", "explain-class",
-    "estimate", "advise", "plan", "probe", "local", "sim", "demo",
+    "estimate", "advise", "eval", "plan", "probe", "local", "sim", "demo",
 )  # fmt: skip
 # Options of the program itself: no command is loaded for them.
 _OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})
 # These hold connections of the Rust client, which can abort the interpreter's own exit.
-_EXIT_HARD = frozenset({"run", "retry", "demo", "plan", "probe"})
+_EXIT_HARD = frozenset({"run", "retry", "eval", "demo", "plan", "probe"})
 
 
 def main() -> None:

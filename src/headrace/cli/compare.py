@@ -49,12 +49,19 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield from _part("configuration", _configuration(document["configuration"]))
     yield from _part("operation", _operation(document))
     yield from _part("answers", _answers(document["answers"]))
+    scores = document["quality"]["eval_score"]
+    if scores != [None, None]:
+        yield from _part("is it right", [f"eval_score  {_score(scores[0])}  {_score(scores[1])}"])
     explanations = [
         f"{one['figure']}: {', '.join(one['keys']) if one['keys'] else _nothing(one['figure'])}"
         for one in document["explanations"]
     ]
     if explanations:
         yield from _part("what could explain it", explanations)
+
+
+def _score(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
 
 
 def _part(title: str, lines: list[str]) -> Iterator[str]:

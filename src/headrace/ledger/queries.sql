@@ -453,6 +453,19 @@ SELECT EXISTS (SELECT 1 FROM timing);
 -- timings: of accepted answers how long they took, and how long the server says that it computed prompt and answer
 SELECT seconds, prompt, generation FROM timing JOIN attempt ON attempt.id = timing.attempt WHERE kind IS NULL AND origin = 0;
 
+-- forget_grades: before an eval set is scored anew
+DELETE FROM grade;
+
+-- insert_grade: what a record of the eval set came to
+INSERT INTO grade (key, expected, answer, score, error, grouped) VALUES (?, ?, ?, ?, ?, ?);
+
+-- grades: of a whole eval set
+SELECT key, expected, answer, score, error, grouped FROM grade ORDER BY key;
+
+-- answers_of_kind: what units of one of the run's own kinds came to
+SELECT unit.hash, unit.state, unit.error, attempt.answer, attempt.content
+FROM unit LEFT JOIN attempt ON attempt.id = unit.attempt WHERE unit.kind = ? ORDER BY unit.seq;
+
 -- models: as what the servers answered
 SELECT DISTINCT model FROM attempt WHERE kind IS NULL LIMIT 20;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 WIDTHS = (64, 8, 1)  # rows that one statement writes
 LIST_WIDTHS = (1, 8, 64, 500)  # values that one IN list holds
 _NAMED = re.compile(r"^-- ([a-z_]+): .*\n((?:(?!--).*\n?)+)", re.MULTILINE)

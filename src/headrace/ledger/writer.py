@@ -233,6 +233,18 @@ class SqliteLedger:
             row = self._query("get_meta", (key,)).fetchone()
         return default if row is None else canon.decode(row[0])
 
+    def put_grades(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Replace what the eval set came to: rows of the table `grade`."""
+        with mapped(self.path):
+            try:
+                self._run("BEGIN IMMEDIATE")
+                self._query("forget_grades", ())
+                self._insert("insert_grade", rows)
+                self._run("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+
     def add_config(self, made_at: float, content: dict[str, Any], operating: dict[str, Any]) -> int:
         """Store a configuration, or find the equal one that is the newest. Returns its number."""
         content_hash = canon.digest(content)

@@ -10,6 +10,7 @@ from headrace.reports.agreement import Labels, compare, read_answers
 from headrace.reports.changes import changes, settings_of
 from headrace.reports.explanations import explain
 from headrace.reports.operation import differences, figures_of
+from headrace.runs.evaluating import EVALUATION
 from headrace.runs.registry import RunFolder
 from headrace.runs.status import status
 
@@ -30,6 +31,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> dict[str, Any]:
         found = differences(figures_of(readers[0], status(a.path)), figures_of(readers[1], status(b.path)))
         labels = Labels()
         answers = compare(read_answers(readers[0], labels), read_answers(readers[1], labels), readers, labels)
+        evaluations = [reader.meta(EVALUATION) for reader in readers]
         models = [sorted({model for (model,) in reader.all("models") if model}) for reader in readers]
     return {
         "runs": [a.id, b.id],
@@ -48,6 +50,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> dict[str, Any]:
             "examples": answers.examples,
         },
         "models": models,
+        "quality": {"eval_score": [of["score"] if of is not None else None for of in evaluations]},
         "explanations": [
             {"figure": one.figure, "keys": one.keys} for one in explain(changed, found, answers_differ=answers.changed > 0)
         ],

@@ -19,6 +19,8 @@ from headrace.policy.amounts import counted, money
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
+from headrace.reports.rightness import CLASSES, eval_rows, eval_words
+from headrace.runs.evaluating import EVALUATION
 from headrace.runs.failures import failures
 from headrace.runs.registry import RunFolder
 from headrace.runs.status import status
@@ -57,6 +59,7 @@ def report(run: RunFolder) -> str:
         reader.snapshot()
         settings = settings_of(run, reader)
         figures = read_figures(reader)
+        evaluation = reader.meta(EVALUATION)
     finally:
         reader.close()
     document = status(run.path)
@@ -66,7 +69,7 @@ def report(run: RunFolder) -> str:
         status=document,
         version=__version__,
         tiles=_tiles(document),
-        parts=[part for part in _parts(document, figures, failures(run.path)["groups"]) if part.rows],
+        parts=[part for part in [_right(evaluation), *_parts(document, figures, failures(run.path)["groups"])] if part.rows],
         prompts=prompts,
         settings=[(key, _text(value)) for key, value in settings.items() if value not in (None, {}, [])],
     )
@@ -108,6 +111,13 @@ def _parts(status: dict[str, Any], figures: PageFigures, groups: list[dict[str, 
         _tokens(status),
         _answers(figures),
     ]
+
+
+def _right(evaluation: dict[str, Any] | None) -> Part:
+    if evaluation is None:
+        return Part("", [], [])
+    rows = [[_text(cell) for cell in row] for row in eval_rows(evaluation)]
+    return Part("Is it right? The eval set", CLASSES, rows, text=printable(eval_words(evaluation), _PROMPT))
 
 
 def _slowest(slowest: list[Slow]) -> Part:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headrace.answers.score import ContentFreeJudge, LabelScorer, content_free
-from headrace.ledger.reader import LedgerReader, as_text
-from headrace.ledger.writer import SqliteLedger
+from headrace.ledger.reader import LedgerReader
 from headrace.prompts.content_free import content_free_payloads
-from headrace.protocols import Batch
+from headrace.runs.asides import AsideIntake
 from headrace.runs.making import Making
 from headrace.runs.reuse import Reuse
-from headrace.values import Intaken, State, Unit, UnitKind
+from headrace.values import State, UnitKind
 
 KIND = UnitKind.CALIBRATE
 _SALT = b"calibrate"  # a record that says just "N/A" is a unit of its own
@@ -39,57 +38,14 @@ class Prior(NamedTuple):
         return None
 
 
-class CalibrationIntake:
-    """Satisfies `headrace.protocols.Intake`: the calibration's units, those that the ledger lacks as new ones."""
+class CalibrationIntake(AsideIntake):
+    """The calibration's units."""
 
     def __init__(
         self, making: Making, reader: LedgerReader, next_unit: int, *, reuse: Reuse | None = None, judge: ContentFreeJudge
     ) -> None:
-        payloads = content_free_payloads(making.renderer)
-        self._payloads = {making.hasher(payload, _SALT): payload for payload in payloads}
-        self._reader = reader
-        self._reuse = reuse
-        self._judge = judge
-        known = {stored.hash for stored in reader.of_kind(KIND)}
-        lacking = [value for value in self._payloads if value not in known]
-        self._next_unit = next_unit
-        self._new = [
-            Unit(seq=next_unit + place, hash=value, item=-1, n=place, kind=KIND, payload=self._payloads[value])
-            for place, value in enumerate(lacking)
-        ]
-
-    @property
-    def waiting(self) -> int:
-        """Units of an earlier process that are not settled."""
-        return len(self.recall(-1, 0))
-
-    @property
-    def is_done(self) -> bool:
-        return not self._new and not self.waiting
-
-    @property
-    def has_new(self) -> bool:
-        return bool(self._new)
-
-    def interrupt(self) -> None:
-        """Nothing here takes long."""
-
-    def take(self, limit: int) -> Intaken:  # noqa: ARG002 - a handful, whatever is asked
-        outcomes = self._reuse.outcomes(self._new, self._judge) if self._reuse is not None else []
-        return Intaken([], [], self._new, self._next_unit, {}, done=True, outcomes=outcomes)
-
-    def recall(self, after: int, limit: int) -> list[Unit]:  # noqa: ARG002 - a handful, whatever is asked
-        return [
-            Unit(
-                seq=unit.seq, hash=unit.hash, item=-1, n=unit.n, kind=KIND, config=unit.config, payload=self._payloads[unit.hash],
-                ask=unit.ask, spent=unit.spent, age_s=unit.age_s,
-            )
-            for unit in self._reader.pending_of(KIND, after)
-            if unit.hash in self._payloads
-        ]  # fmt: skip
-
-    def recall_these(self, seqs: list[int]) -> list[Unit]:
-        return [unit for unit in self.recall(-1, 0) if unit.seq in seqs]
+        payloads = {making.hasher(payload, _SALT): payload for payload in content_free_payloads(making.renderer)}
+        super().__init__(KIND, payloads, reader, next_unit, reuse=reuse, judge=judge)
 
     def prior(self, scorer: LabelScorer) -> Prior:
         """What the ledger holds of the prompt without content."""
@@ -101,12 +57,3 @@ class CalibrationIntake:
         return Prior(
             content_free(scores) if scores else None, len(found), len(self._payloads), any(any(one.seen) for one in scores)
         )
-
-
-def reopen(ledger: SqliteLedger, reader: LedgerReader) -> str:
-    """Calibration units that came to nothing are asked again by the next command; returns why the first of them did."""
-    failed = reader.all("failed_of_kind", (int(KIND),))
-    batch = Batch()
-    batch.reopened = [seq for seq, _ in failed]
-    ledger.commit(batch)
-    return as_text(failed[0][1]) or "" if failed else ""

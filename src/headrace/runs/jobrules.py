@@ -50,6 +50,7 @@ def check_rules(spec: JobSpec, base: Path) -> None:
     check_slices(spec)
     _check_endpoints(spec)
     _check_prices(spec.prices)
+    _check_quality(spec)
     _check_output(spec, base)
 
 
@@ -81,6 +82,16 @@ def _values_and_default(spec: JobSpec, key: str) -> tuple[list[Any], Any]:
     attribute = next(at for at, field in model.model_fields.items() if name in {at, field.alias})
     values = [getattr(one, attribute) for one in parts]
     return values, model.model_fields[attribute].get_default(call_default_factory=True)
+
+
+def _check_quality(spec: JobSpec) -> None:
+    quality = spec.quality
+    if quality.scorer == "judge":
+        raise _not_yet("quality.scorer", '= "judge"', "one of the other scorers, or python:module:function")
+    if quality.gate is not None and quality.evalset is None:
+        raise SpecError("quality.gate needs quality.evalset, the records that it is held against", key="quality.gate")
+    if quality.evalset is not None and spec.slice.split is not None:
+        raise _not_yet("quality.evalset", "with slice.split")
 
 
 def _check_input(spec: JobSpec) -> None:

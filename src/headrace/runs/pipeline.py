@@ -16,7 +16,7 @@ from headrace.clock import WallClock
 from headrace.engine.knobs import Asked, Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
-from headrace.errors import DiskError, HeadraceError, InputError, LedgerError
+from headrace.errors import DiskError, HeadraceError, InputError, LedgerError, SpecError
 from headrace.events import Event, Progress, Stopping, Warned
 from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
@@ -27,9 +27,12 @@ from headrace.policy.budget import Most
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
-from headrace.runs.calibration import CalibrationIntake, reopen
+from headrace.runs.asides import reopen
+from headrace.runs.calibration import KIND as CALIBRATE
+from headrace.runs.calibration import CalibrationIntake
 from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
+from headrace.runs.evaluating import EVALUATION, EvalSet, concluded, evaluation_intake, graded, read_evalset, stored
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
@@ -52,6 +55,7 @@ class RunOptions(Struct, frozen=True):
     run_dir: Path | None = None
     new: bool = False
     reuse: str | None = None
+    eval_only: bool = False  # ask the eval set, and leave the batch as it is
 
 
 class RunResult(Struct, frozen=True):
@@ -70,6 +74,9 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
     """Run a job, or go on with it. Raises SpecError and InputError before anything is sent, LockedError, DiskError."""
     options = options or RunOptions()
     making = making_of(job.spec)
+    evalset = read_evalset(job, making)
+    if options.eval_only and evalset is None:
+        raise SpecError("the job has no eval set: quality.evalset names it", key="quality.evalset", allowed="a file")
     refuse_unpriced(job)
     root = runs_folder(job.base, options.run_dir or (job.archived.parent if job.archived is not None else None))
     source = open_source(job.spec.input.path, job.base, max_record=job.spec.input.max_record, query=job.spec.input.query)
@@ -82,7 +89,9 @@ async def execute(job: Job, options: RunOptions | None = None, observers: Sequen
         if choice.way is Way.CONTINUE:
             job = resumed(job, folder)
             making = making_of(job.spec)
+            evalset = read_evalset(job, making)
         run = Run(job, making, folder, observers, is_new=choice.way is Way.NEW)
+        run.evalset = evalset
         run.warn(choice.said)
         if options.new:
             run.warn(archive.changed_input(job, source.files))
@@ -123,6 +132,7 @@ class Run:
         self.observers = observers
         self.is_new = is_new
         self.began = 0.0
+        self.evalset: EvalSet | None = None
         self.is_idle = False  # nothing was sent: the run was finished
         self.clock = WallClock()
 
@@ -136,6 +146,10 @@ class Run:
             if ledger.get_meta("job") is None:
                 ledger.put_meta(job=archive.identity(self.job))
             reading = Reading(**ledger.get_meta("reading", {}))
+            before = ledger.get_meta("ending", {})
+            if options.eval_only:
+                ending = await self._settle(ledger, reading, source, options)
+                return self._end_of_eval(ledger, ending, before)
             if reading.done and ledger.unsettled() == 0:
                 self.warn(f"run {self.folder.id} of this job is finished and nothing has changed: nothing is sent.")
                 ending = Ending()
@@ -167,6 +181,10 @@ class Run:
             knobs = knobs_of(spec, self.folder.id, config, self.making.renderer.shared_bytes, costs.most)
             means = Means(ledger, answerers, answerers.asked(self.job, costs.found), knobs)
             so_far = await self._prepare_scores(means, reuse) if spec.answer.method == "score" else Ending()
+            if self.evalset is not None and so_far.reason is None:
+                so_far = await self._evaluate(means, self.evalset, reuse)
+            if options.eval_only:
+                return so_far
             if so_far.reason is not None and reuse is not None:
                 return so_far  # what is taken over while the input is read would be judged without calibration, for good
             _, next_unit = ledger.next_numbers()
@@ -240,13 +258,40 @@ class Run:
                     return ending
             prior = intake.prior(scorer)
             if prior.values is None:
-                why = f"the prompt without content, which answer.calibrate needs, came to nothing: {reopen(means.ledger, reader)}"
-                return Ending("misconfigured", f"{means.asked[0].endpoint.name}: {why}", 4)
+                why = "the prompt without content, which answer.calibrate needs, came to nothing: "
+                return Ending(
+                    "misconfigured", f"{means.asked[0].endpoint.name}: {why}{reopen(means.ledger, reader, CALIBRATE)}", 4
+                )
             self.warn(prior.warning)
             self.making = replace(self.making, judge=ScoreJudge(scorer, prior.values))
             return Ending()
         finally:
             reader.close()
+
+    async def _evaluate(self, means: Means, evalset: EvalSet, reuse: Reuse | None) -> Ending:
+        """Ask what of the eval set is not answered yet, score all of it anew, and say whether the batch may follow."""
+        reader = LedgerReader(self.folder.ledger)
+        try:
+            _, next_unit = means.ledger.next_numbers()
+            intake = evaluation_intake(evalset, self.making, reader, next_unit, reuse)
+            if not intake.is_done:
+                start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
+                ending = await self._drive(means, intake, self.making.judge, start, list(map(_without_stop, self.observers)))
+                if ending.reason is not None:
+                    return ending
+            grades = graded(evalset, reader)
+        finally:
+            reader.close()
+        means.ledger.put_grades(stored(grades))
+        found, decision = concluded(self.job, self.folder, grades)
+        means.ledger.put_meta(**{EVALUATION: found})
+        for line in decision.warnings:
+            self.warn(line)
+        if decision.gate == "refused":
+            return Ending(
+                "gate", f"the gate refused: {'; '.join(decision.reasons)}; `headrace show` has the eval set's figures", 6
+            )
+        return Ending()
 
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
@@ -322,6 +367,15 @@ class Run:
             ledger.put_meta(**facts)
         return self._result(ending, code, written)
 
+    def _end_of_eval(self, ledger: SqliteLedger, ending: Ending, before: dict[str, Any]) -> RunResult:
+        """The batch stays as it was, and so does how the run had ended if it had finished."""
+        code = ending.exit_code if ending.reason is not None else 0
+        reason = ending.reason or "evaluated"
+        if not before.get("finished") and ending.reason != "disk":
+            facts = {"reason": reason, "message": ending.message, "exit_code": code or None, "finished": False}
+            ledger.put_meta(ending={**facts, "at": self.clock.now()})
+        return self._result(Ending(reason, ending.message, code), code, None)
+
     def _earlier_marks(self, partial: Path) -> list[dict[str, Any]]:
         """What the job's runs have written so far, where a part so far stands that may have to go."""
         if not partial.exists():
@@ -376,6 +430,16 @@ class Run:
 
 def _finish_first(_exit_code: int) -> None:
     """A signal while the end is written down changes nothing any more: it is written whole."""
+
+
+def _without_stop(observer: Observer) -> Observer:
+    """The run stops but once, and says so with its batch."""
+
+    def observe(event: Event) -> None:
+        if not isinstance(event, Stopping):
+            observer(event)
+
+    return observe
 
 
 def _without_progress(observer: Observer) -> Observer:

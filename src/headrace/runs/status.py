@@ -56,11 +56,12 @@ def show(path: Path) -> dict[str, Any]:
             for c in reader.configs()
         ]
         capacity = capacities_of(reader)
+        evaluation = reader.meta("evaluation")
     finally:
         reader.close()
     document = archive.read(folder)
     document.pop("figures", None)
-    return {**document, "capacity": capacity, "configurations": configurations, "figures": status(path)}
+    return {**document, "capacity": capacity, "evaluation": evaluation, "configurations": configurations, "figures": status(path)}
 
 
 class _Units(NamedTuple):
@@ -111,7 +112,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "context_tokens": _context(attempts.contexts),
         "concurrency": _concurrency(reader, attempts, running=running),
         "in_flight": _in_flight(reader, running=running),
-        "quality": {"eval_score": None, "reviewed": 0, "accepted": 0, "interval": None},
+        "quality": _quality(reader),
         "suspected": suspected,
         "advice": [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
@@ -122,11 +123,23 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
     return document
 
 
+def _quality(reader: LedgerReader) -> dict[str, Any]:
+    """Whether the answers are right, as far as anybody has measured."""
+    evaluation = reader.meta("evaluation")
+    kept = ("n_total", "n_scored", "n_error", "score", "interval", "gate", "baseline")
+    return {
+        "eval_score": evaluation["score"] if evaluation is not None else None, "reviewed": 0, "accepted": 0, "interval": None,
+        "eval": {key: evaluation[key] for key in kept} if evaluation is not None else None,
+    }  # fmt: skip
+
+
 def _state(ending: dict[str, Any], *, running: bool) -> str:
     """Derived from the lock: a run that a dead process left says so without anybody having written it."""
     if running:
         return "running"
     code = ending.get("exit_code")
+    if ending.get("reason") == "evaluated":
+        return "stopped"
     if code is None or code in _INTERRUPTED:
         return "interrupted"
     return "finished" if code in {0, 3} else "stopped"
