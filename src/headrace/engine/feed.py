@@ -14,7 +14,7 @@ from headrace.engine.supply import Supply
 from headrace.engine.work import Work
 from headrace.errors import HeadraceError
 from headrace.protocols import Batch
-from headrace.values import Failure, Reply
+from headrace.values import Capacity, Failure, Reply
 
 LEASED_AHEAD_S = 0.25  # where each answer may change the order, leases are taken for so long ahead
 
@@ -92,6 +92,10 @@ class Feed:
     def on_dry(self, callback: Callable[[], None]) -> None:
         """Call back once everything that was read has been fed, where `run` lasts longer than that."""
         self._supply.on_dry = callback
+
+    def on_capacity(self, capacity: Capacity) -> None:
+        """A server has said what it is."""
+        self._pool.order.has_own_caches |= capacity.server == "llama.cpp"
 
     def finish(self) -> None:
         """Let `run` come to its end: nothing will be made of answers any more."""
@@ -225,7 +229,10 @@ class Feed:
         """How many leases are to be there, durable or soon: a window; or what is free and what goes in a quarter of a second."""
         if self._pool.is_input:
             return max(self.window, 2)
-        return max(self.window - self._out, 0) + min(self.window, 2 + int(LEASED_AHEAD_S * self._pace()))
+        free = max(self.window - self._out, 0)
+        if self._pool.order.has_own_caches and self._pool.order.has_prefixes:
+            return free  # which of them suits a slot is known once it is empty
+        return free + min(self.window, 2 + int(LEASED_AHEAD_S * self._pace()))
 
     def _pace(self) -> float:
         """Units a second, to decide how far ahead work is prepared."""

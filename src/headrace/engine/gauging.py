@@ -33,6 +33,7 @@ async def follow(engine: LiveEngine, lane: Lane) -> None:
     if capacity is None:
         return
     engine.preflight.on_capacity(lane, capacity)
+    engine.feed.on_capacity(capacity)
     if lane.asks_for_gauges:
         lane.on_capacity(capacity)
         _apply(engine, lane)

@@ -13,6 +13,7 @@ class InputOrder:
 
     release_at: float | None = None
     has_prefixes = False
+    has_own_caches = False
 
     def __init__(self) -> None:
         self.bytes = 0

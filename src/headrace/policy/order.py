@@ -39,6 +39,7 @@ class Order:
         self.reach = Reach()
         self.release_at: float | None = None
         self.lengths = Lengths()
+        self.has_own_caches = False  # each of the server's slots caches what it has computed, and no other does
         self._rule = rule
         self._shared = shared
         least = {"prefix": BLOCK, "auto": WORTH_BYTES}.get(rule, 0)
@@ -209,6 +210,8 @@ class Order:
 
     def _next(self, free: int) -> Entry | None:
         opened = self._open
+        if self.has_own_caches and (entry := self._one_each()) is not None:
+            return entry
         while opened:
             node = next(reversed(opened))
             if has_some(node):
@@ -216,6 +219,14 @@ class Order:
                 return ahead if ahead is not None else self._pick(node, best_offer(node))
             del opened[node]
         return self._root_first(free)
+
+    def _one_each(self) -> Entry | None:
+        """A unit of a prefix of which none is in flight: the latest used first, whose slot is empty now, else a new one."""
+        for node in reversed(self._open):
+            if not node.out and has_some(node):
+                return self._pick(node, best_offer(node))
+        group = best_offer(self._tree.root)
+        return self._lead(group) if group is not None else None
 
     def _lead_ahead(self) -> Entry | None:
         """The leader of another prefix while there are still followers, but not so many that they last until it has answered.

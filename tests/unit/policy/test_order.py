@@ -135,6 +135,21 @@ def test_groups_open_one_after_the_other_and_the_latest_answered_goes_on() -> No
     assert run.all() == [5, 8]
 
 
+def test_where_each_slot_has_a_cache_of_its_own_each_prefix_keeps_to_one() -> None:
+    run = Run("prefix", *[member(seq, seq % 5) for seq in range(20)])
+    run.order.has_own_caches = True
+    assert run.takes(3) == [0, 1, 2]
+    run.answer(1)
+    assert run.take(free=1) == 6  # of the same prefix: into the slot that is empty now
+    run.answer(0, 2)
+    assert run.takes(2, free=2) == [7, 5]
+    assert run.takes(2) == [3, 4]  # others are opened before a prefix is computed in two slots
+    run.answer(6)
+    assert run.take() == 11
+    run.answer(*range(3, 8), 11)
+    assert sorted(run.all()) == [8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19]
+
+
 def test_a_leader_that_fails_is_followed_by_another() -> None:
     run = Run("prefix", *[member(seq, "x") for seq in range(3)])
     assert run.takes(2) == [0, None]
@@ -517,8 +532,9 @@ def test_the_order_of_the_input_is_first_come_first_served() -> None:
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60), st.booleans()), max_size=300),
     st.integers(0, 50),
     st.integers(1, 6),
+    st.booleans(),
 )
-def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, finish_at, most_open) -> None:
+def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, finish_at, most_open, own) -> None:
     """Groups nest: of one document, within it of one part."""
     units = []
     for seq, (group, part, size) in enumerate(shapes):
@@ -526,6 +542,7 @@ def test_every_unit_goes_exactly_once_whatever_comes_back(rule, shapes, events, 
         text += f"part {part} ".encode().ljust(300, b"p") if part else b""
         units.append(unit(seq, text + f"{seq} ".encode().ljust(size, b"q")))
     order = Order(rule, len(SHARED))
+    order.has_own_caches = own
     order.reach.most_open = most_open
     taken: list[int] = []
     out: list[int] = []
