@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from headrace.ledger.reader import LedgerReader
-from headrace.reports.agreement import Labels, compare, read_answers
 from headrace.reports.changes import changes, settings_of
 from headrace.reports.explanations import explain
 from headrace.reports.operation import differences, figures_of
+from headrace.runs.agreement import Labels, compare, read_answers
 from headrace.runs.evaluating import EVALUATION
 from headrace.runs.registry import RunFolder
 from headrace.runs.status import status

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace import canon
 from headrace.ledger.columns import COMPLETION, PROMPT, TOOK, Numbers, columns, known, read_uses
 from headrace.ledger.reader import LedgerReader, as_text
-from headrace.reports.agreement import Labels, answers_of
+from headrace.runs.agreement import Labels, answers_of
 from headrace.runs.failures import item_name
 
 BUCKETS = 120  # over time, at most

@@ -23,12 +23,12 @@ _STATUSES = ("pending", "done", "failed", "quarantined", "rejected")
 _CODES = {State.PENDING: 0, State.LEASED: 0, State.DONE: 1, State.FAILED: 2, State.QUARANTINED: 3}
 _REJECTED = 4
 _ROWS_AT_ONCE = 128
-_DONE = 1
+DONE = 1  # among the statuses of `Answers`
 
 
 class Answers(Struct, frozen=True):
-    """What a run answered, 33 bytes an item, in input order: 64-bit hashes of the item's name, of its answer and of what was
-    asked, its status, and the number of its label (-1 beyond `LABELS`).
+    """What a run answered, 37 bytes an item, in input order: 64-bit hashes of the item's name, of its answer and of what was
+    asked, its status, the number of its label (-1 beyond `LABELS`), and the bytes of its answer's JSON.
     """
 
     names: Numbers
@@ -36,6 +36,7 @@ class Answers(Struct, frozen=True):
     asked: Numbers
     statuses: Numbers
     labels: Numbers
+    sizes: Numbers
 
 
 class Labels(dict[bytes, int]):
@@ -53,20 +54,22 @@ class Labels(dict[bytes, int]):
 
 
 def read_answers(reader: LedgerReader, labels: Labels) -> Answers:
-    """Read a run's answers. Memory grows by 33 bytes an item, whatever the answers' length."""
-    found = columns((_coded(row, labels) for row in _rows(reader)), 5, np.int64)
-    return Answers(found[0], found[1], found[2], found[3].astype(np.int8), found[4].astype(np.int32))
+    """Read a run's answers. Memory grows by 37 bytes an item, whatever the answers' length."""
+    found = columns((_coded(row, labels) for row in _rows(reader)), 6, np.int64)
+    return Answers(
+        found[0], found[1], found[2], found[3].astype(np.int8), found[4].astype(np.int32), found[5].astype(np.int32)
+    )  # fmt: skip
 
 
-def _coded(row: StoredRow, labels: Labels) -> tuple[int, int, int, int, int]:
+def _coded(row: StoredRow, labels: Labels) -> tuple[int, int, int, int, int, int]:
     # Python's own hash of bytes: 64 bits, keyed for each process, so that nobody can make two that are equal on purpose.
     name = hash(row.id.encode() if row.id is not None else b"%d" % row.number)
     asked = hash(row.hash) if row.hash is not None else 0
     status = _REJECTED if row.item_error is not None else _CODES[State(row.state or 0)]
-    if status != _DONE:
-        return name, 0, asked, status, -1
+    if status != DONE:
+        return name, 0, asked, status, -1, 0
     text = answer_json(row.answer, row.content)
-    return name, hash(text), asked, status, labels[text]
+    return name, hash(text), asked, status, labels[text], len(text)
 
 
 def answers_of(reader: LedgerReader) -> Iterator[bytes]:
@@ -106,13 +109,18 @@ class Compared(Struct, frozen=True):
         return self.both - self.equal
 
 
+def matched(a: Answers, b: Answers) -> tuple[Numbers, Numbers]:
+    """Where the items that both have stand in each, in the order of A."""
+    _, in_a, in_b = np.intersect1d(a.names, b.names, return_indices=True)
+    order = np.argsort(in_a)
+    return in_a[order], in_b[order]
+
+
 def compare(a: Answers, b: Answers, readers: tuple[LedgerReader, LedgerReader], labels: Labels) -> Compared:
     """Compare by the items' names. Of a name that comes twice in a run the first counts."""
-    common, in_a, in_b = np.intersect1d(a.names, b.names, return_indices=True)
-    order = np.argsort(in_a)
-    in_a, in_b = in_a[order], in_b[order]
+    in_a, in_b = matched(a, b)
     distinct = [len(np.unique(one.names)) for one in (a, b)]
-    both = (a.statuses[in_a] == _DONE) & (b.statuses[in_b] == _DONE)
+    both = (a.statuses[in_a] == DONE) & (b.statuses[in_b] == DONE)
     is_equal = both & (a.answers[in_a] == b.answers[in_b])
     changed = np.flatnonzero(both & ~is_equal)
     places = [(int(in_a[n]), int(in_b[n])) for n in changed[:EXAMPLES]]
@@ -120,7 +128,7 @@ def compare(a: Answers, b: Answers, readers: tuple[LedgerReader, LedgerReader], 
     kinds, counts = np.unique(moved[a.statuses[in_a] != b.statuses[in_b]], return_counts=True)
     pairs, shift = _labels(a.labels[in_a[both]], b.labels[in_b[both]], labels)
     return Compared(
-        common=len(common), only_a=distinct[0] - len(common), only_b=distinct[1] - len(common),
+        common=len(in_a), only_a=distinct[0] - len(in_a), only_b=distinct[1] - len(in_a),
         repeated=len(a.names) + len(b.names) - sum(distinct),
         same_request=int(((a.asked[in_a] == b.asked[in_b]) & (a.asked[in_a] != 0)).sum()),
         both=int(both.sum()), equal=int(is_equal.sum()),
