@@ -440,6 +440,5 @@ NOT_YET: tuple[str, ...] = (
     "quality.sample",
     "quality.stratify",
     "quality.seed",
-    "quality.repeat",
     "quality.judge",
 )

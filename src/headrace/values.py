@@ -92,6 +92,7 @@ class UnitKind(IntEnum):
     JUDGE = 3
     CANARY = 4
     CALIBRATE = 5
+    REPEAT = 6
 
 
 class Origin(IntEnum):

@@ -161,6 +161,22 @@ SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask,
 FROM unit JOIN item ON item.seq = unit.item
 WHERE unit.state = 1 ORDER BY unit.seq;
 
+-- repeatable: answered units of the job itself in the order of their hashes, with the place of the record they are rendered from
+SELECT unit.seq, unit.hash, unit.item, unit.n, unit.kind, unit.config, unit.ask, unit.spent, unit.age, unit.attempt,
+    item.file, item.offset, item.length
+FROM unit JOIN item ON item.seq = unit.item
+WHERE unit.state = 2 AND unit.kind = 0 ORDER BY unit.hash LIMIT ?;
+
+-- commonest_answer: of the first so many units of the job itself that were answered, and the answer that most of them got
+WITH answered AS (
+    SELECT coalesce(attempt.answer, attempt.content) AS answer FROM unit JOIN attempt ON attempt.id = unit.attempt
+    WHERE unit.state = 2 AND unit.kind = 0 ORDER BY unit.seq LIMIT ?
+)
+SELECT (SELECT count(*) FROM answered), count(*), answer FROM answered GROUP BY answer ORDER BY 2 DESC LIMIT 1;
+
+-- answer_of: a unit's accepted answer
+SELECT attempt.answer, attempt.content FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.seq = ?;
+
 -- next_item: the number of the next item
 SELECT coalesce(max(seq) + 1, 0) FROM item;
 

@@ -134,6 +134,10 @@ class LedgerReader:
         """Units of the job itself whose lease a dead process left open, in order."""
         return list(map(_stored_unit, self.all("leased_records")))
 
+    def repeatable(self, count: int) -> list[StoredUnit]:
+        """So many answered units of the job itself, in the order of their hashes."""
+        return list(map(_stored_unit, self.all("repeatable", (count,))))
+
     def pending_of(self, kind: UnitKind, after: int) -> list[Unit]:
         """Pending units of one of the run's own kinds with seq > after, in order. They belong to no item."""
         return [

@@ -19,10 +19,12 @@ from headrace.policy.amounts import counted, money
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
-from headrace.reports.rightness import CLASSES, eval_rows, eval_words
+from headrace.reports.rightness import CLASSES, TESTS, drift_rows, drift_words, eval_rows, eval_words, repeated_words
+from headrace.runs.drifting import DRIFT
 from headrace.runs.evaluating import EVALUATION
 from headrace.runs.failures import failures
 from headrace.runs.registry import RunFolder
+from headrace.runs.repeating import REPEATED
 from headrace.runs.status import status
 
 _CELL = 200
@@ -59,7 +61,7 @@ def report(run: RunFolder) -> str:
         reader.snapshot()
         settings = settings_of(run, reader)
         figures = read_figures(reader)
-        evaluation = reader.meta(EVALUATION)
+        right = [_right(reader.meta(EVALUATION)), _drift(reader.meta(DRIFT), reader.meta(REPEATED))]
     finally:
         reader.close()
     document = status(run.path)
@@ -69,7 +71,7 @@ def report(run: RunFolder) -> str:
         status=document,
         version=__version__,
         tiles=_tiles(document),
-        parts=[part for part in [_right(evaluation), *_parts(document, figures, failures(run.path)["groups"])] if part.rows],
+        parts=[part for part in [*right, *_parts(document, figures, failures(run.path)["groups"])] if part.rows],
         prompts=prompts,
         settings=[(key, _text(value)) for key, value in settings.items() if value not in (None, {}, [])],
     )
@@ -118,6 +120,14 @@ def _right(evaluation: dict[str, Any] | None) -> Part:
         return Part("", [], [])
     rows = [[_text(cell) for cell in row] for row in eval_rows(evaluation)]
     return Part("Is it right? The eval set", CLASSES, rows, text=printable(eval_words(evaluation), _PROMPT))
+
+
+def _drift(drift: dict[str, Any] | None, repeated: dict[str, Any] | None) -> Part:
+    if drift is None:
+        rows = [] if repeated is None else [[str(repeated["answered"]), str(repeated["flipped"])]]
+        return Part("Asked twice", ["answers", "others"], rows, text=repeated_words(repeated) if repeated is not None else "")
+    text = printable(drift_words(drift, repeated), _PROMPT)
+    return Part("Do the answers differ from the last run's?", TESTS, drift_rows(drift), text=text)
 
 
 def _slowest(slowest: list[Slow]) -> Part:

@@ -22,6 +22,41 @@ def eval_words(evaluation: Mapping[str, Any]) -> str:
     return " ".join(_sentences(evaluation))
 
 
+TESTS = ["what", "p", "p, all tests together", "as much as matters"]
+
+
+def drift_rows(drift: Mapping[str, Any]) -> list[list[str]]:
+    """A row for each test against the last run."""
+    return [
+        [name, f"{test['p']:.3g}", f"{test['adjusted']:.3g}", "yes" if test["matters"] else "no"]
+        for name, test in drift["tests"].items()
+    ]
+
+
+def drift_words(drift: Mapping[str, Any], repeated: Mapping[str, Any] | None) -> str:
+    """The verdict, the shift of labels and the flips."""
+    words = [f"Against run {drift['runs'][0]}: {drift['verdict']}."]
+    shift = drift["labels"]
+    if shift is not None:
+        words.append(
+            f"Labels: Cramér's V {shift['cramers_v']:.3f}, PSI {shift['psi']:.4f} (chance: below {shift['psi_noise']:.4f})."
+        )
+    if drift["flips"] is not None:
+        words.append(f"{drift['flips']:.2%} of {drift['common']:,} common answers are others.")
+    return " ".join([*words, *([repeated_words(repeated)] if repeated is not None else [])])
+
+
+def repeated_words(repeated: Mapping[str, Any]) -> str:
+    """How often the configuration flips an answer by itself."""
+    if repeated["share"] is None:
+        return "Nothing was answered twice."
+    low, high = repeated["interval"]
+    return (
+        f"Asked twice under the same configuration, {repeated['flipped']:,} of {repeated['answered']:,} answers were others "
+        f"({repeated['share']:.2%}; 95 %: {low:.2%} to {high:.2%})."
+    )
+
+
 def _sentences(evaluation: Mapping[str, Any]) -> Iterator[str]:
     low, high = evaluation["interval"]
     if evaluation["score"] is None:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.errors import SpecError
+from headrace.errors import HeadraceError, SpecError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.drift import (
+    ALARM,
     LEAST_FLIPS,
     LEAST_LENGTH,
     LEAST_RATE,
@@ -25,11 +26,13 @@ from headrace.policy.drift import (
 )
 from headrace.policy.stats import wilson
 from headrace.runs.agreement import DONE, Answers, Labels, matched, read_answers
+from headrace.runs.job import Job
+from headrace.runs.lifecycle import job_candidates
 from headrace.runs.registry import RunFolder
+from headrace.runs.repeating import REPEATED
 from headrace.values import Kind
 
 DRIFT = "drift"  # the ledger's name for what a run is against the job's last one
-REPEATED = "repeated"  # and for how often its own configuration flips an answer
 MOST_ITEMS = 200_000  # of a run that is compared by itself at its end
 PAIRED = 0.9  # of the answers of either run: then they are answers to the same records
 RATES = {
@@ -158,3 +161,38 @@ def _beyond(flips: tuple[int, int], own: tuple[int, int]) -> Finding | None:
         return None
     more = flips[0] / flips[1] - own[0] / own[1]
     return Finding("flips", rate_difference(flips[0], flips[1], own[0], own[1]), more >= LEAST_FLIPS)
+
+
+def drift_of_run(job: Job, folder: RunFolder) -> dict[str, Any] | None:
+    """What a run that has finished is against the job's last one that had; None where there is none, where either is too large to
+    be read at every run's end, or where scipy lacks. Never raises for another run that cannot be read.
+    """
+    if importlib.util.find_spec("scipy") is None:
+        return None
+    for candidate in job_candidates(job, folder.path.parent):
+        if candidate.folder.path.resolve() == folder.path.resolve() or not candidate.finished:
+            continue
+        try:
+            if any(_items(one) > MOST_ITEMS for one in (candidate.folder, folder)):
+                return None
+            return drift_between(candidate.folder, folder)
+        except HeadraceError:
+            return None
+    return None
+
+
+def drift_warning(found: dict[str, Any]) -> str | None:
+    """One line, where the answers have drifted."""
+    if found["verdict"] != "drifted":
+        return None
+    named = [name for name, test in found["tests"].items() if test["matters"] and test["adjusted"] <= ALARM]
+    a, b = found["runs"]
+    return f"the answers are not as those of run {a}: {', '.join(named)} differ; `headrace drift {a} {b}` says how much."
+
+
+def _items(folder: RunFolder) -> int:
+    reader = LedgerReader(folder.ledger)
+    try:
+        return int(reader.one("count_items")[0])
+    finally:
+        reader.close()

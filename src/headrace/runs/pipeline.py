@@ -20,10 +20,12 @@ from headrace.errors import DiskError, HeadraceError, InputError, LedgerError, S
 from headrace.events import Event, Progress, Stopping, Warned
 from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
-from headrace.ledger.reader import LedgerReader
+from headrace.ledger.reader import LedgerReader, as_text
 from headrace.ledger.writer import SqliteLedger
+from headrace.observe.text import printable
 from headrace.policy.amounts import counted
 from headrace.policy.budget import Most
+from headrace.policy.monotony import alarm
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
@@ -32,6 +34,7 @@ from headrace.runs.calibration import KIND as CALIBRATE
 from headrace.runs.calibration import CalibrationIntake
 from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
+from headrace.runs.drifting import DRIFT, drift_of_run, drift_warning
 from headrace.runs.evaluating import EVALUATION, EvalSet, concluded, evaluation_intake, graded, read_evalset, stored
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
@@ -41,12 +44,16 @@ from headrace.runs.making import Making, making_of
 from headrace.runs.pacing import knobs_of
 from headrace.runs.reducing import AnswerReducer
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
+from headrace.runs.repeating import REPEATED, chosen, flipped, repeat_intake
 from headrace.runs.reuse import Reuse
 from headrace.runs.signals import handled, unless_signalled
 from headrace.runs.spending import spent_so_far
 from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
+
+_LOOKED_AT = 10_000  # answers
+_SHOWN = 60
 
 
 class RunOptions(Struct, frozen=True):
@@ -150,7 +157,7 @@ class Run:
             if options.eval_only:
                 ending = await self._settle(ledger, reading, source, options)
                 return self._end_of_eval(ledger, ending, before)
-            if reading.done and ledger.unsettled() == 0:
+            if reading.done and ledger.unsettled() == 0 and not self._has_to_repeat(ledger, before):
                 self.warn(f"run {self.folder.id} of this job is finished and nothing has changed: nothing is sent.")
                 ending = Ending()
                 self._record_config(ledger, None)
@@ -200,6 +207,8 @@ class Run:
                     start = replace(start, may_make=True, made=stores.reader.count_made(), pending_made=pending)
                 watching = [*self.observers, MisfitWatch(spec, self.warn)] if self.observers else ()
                 ending = await self._drive(means, intake, self.making.judge, start, watching)
+                if ending.reason is None and spec.quality.repeat:
+                    ending = await self._repeat(means, stores)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
@@ -293,6 +302,25 @@ class Run:
             )
         return Ending()
 
+    def _has_to_repeat(self, ledger: SqliteLedger, before: dict[str, Any]) -> bool:
+        """Whether a process ended before what is asked twice was answered."""
+        return self.job.spec.quality.repeat > 0 and not before.get("finished") and ledger.get_meta(REPEATED) is None
+
+    async def _repeat(self, means: Means, stores: Stores) -> Ending:
+        """Ask some of the answered units a second time: how often the same configuration flips by itself."""
+        assert stores.reader is not None
+        assert stores.places is not None
+        wanted = chosen(self.making, stores.reader, stores.places, self.job.spec.quality.repeat)
+        _, next_unit = means.ledger.next_numbers()
+        intake = repeat_intake(wanted, self.making, stores.reader, next_unit)
+        if not intake.is_done:
+            start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
+            ending = await self._drive(means, intake, self.making.judge, start, list(map(_without_progress, self.observers)))
+            if ending.reason is not None:
+                return ending
+        means.ledger.put_meta(**{REPEATED: flipped(wanted, stores.reader)})
+        return Ending()
+
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
@@ -338,6 +366,8 @@ class Run:
             total, rejected = reader.one("count_items")
             by_state = dict(reader.all("count_units"))
             all_done = rejected == 0 and set(by_state) <= {2}
+            if ending.reason is None and not self.is_idle:
+                ending = self._looked_at(reader, ending)
             code = ending.exit_code if ending.reason is not None else (0 if all_done else 3)
             if total == 0 and code == 0:
                 self.warn("the input has no record: there is nothing to do.")
@@ -356,6 +386,9 @@ class Run:
             },
             "writing": [],
         }  # fmt: skip
+        if code in {0, 3} and not self.is_idle and (drifted := drift_of_run(self.job, self.folder)) is not None:
+            facts[DRIFT] = drifted
+            self.warn(drift_warning(drifted))
         if code in {0, 3} and written is not None:
             before = ledger.get_meta("output")
             facts |= {"output": outputs.mark_of(written), "output_is_current": True}
@@ -366,6 +399,19 @@ class Run:
         if ending.reason != "disk":
             ledger.put_meta(**facts)
         return self._result(ending, code, written)
+
+    def _looked_at(self, reader: LedgerReader, ending: Ending) -> Ending:
+        """What all answers look like together: that nearly all are the same is told, and with a gate it is no success."""
+        found = reader.one("commonest_answer", (_LOOKED_AT,))
+        if found is None:
+            return ending
+        answers, equal, answer = found
+        shown = printable(as_text(answer) or "", _SHOWN)
+        said = alarm(answers, equal, shown, are_labels=self.job.spec.answer.labels is not None)
+        self.warn(said)
+        if said is None or self.job.spec.quality.gate is None:
+            return ending
+        return Ending("gate", f"the gate refused: {said}; `headrace export --to FILE` writes them all the same", 6)
 
     def _end_of_eval(self, ledger: SqliteLedger, ending: Ending, before: dict[str, Any]) -> RunResult:
         """The batch stays as it was, and so does how the run had ended if it had finished."""

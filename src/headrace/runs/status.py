@@ -129,6 +129,7 @@ def _quality(reader: LedgerReader) -> dict[str, Any]:
     kept = ("n_total", "n_scored", "n_error", "score", "interval", "gate", "baseline")
     return {
         "eval_score": evaluation["score"] if evaluation is not None else None, "reviewed": 0, "accepted": 0, "interval": None,
+        "repeat": reader.meta("repeated"), "drift": reader.meta("drift"),
         "eval": {key: evaluation[key] for key in kept} if evaluation is not None else None,
     }  # fmt: skip
 
