@@ -47,7 +47,7 @@ def test_words_that_users_see() -> None:
 def test_numbers_that_ledgers_hold_never_change() -> None:
     assert {state.name: state.value for state in State} == {"PENDING": 0, "LEASED": 1, "DONE": 2, "FAILED": 3, "QUARANTINED": 4}
     assert {kind.name: kind.value for kind in UnitKind} == {
-        "ASK": 0, "REDUCE": 1, "EVAL": 2, "JUDGE": 3, "CANARY": 4, "CALIBRATE": 5,
+        "ASK": 0, "REDUCE": 1, "EVAL": 2, "JUDGE": 3, "CANARY": 4, "CALIBRATE": 5, "REPEAT": 6,
     }  # fmt: skip
     assert {origin.name: origin.value for origin in Origin} == {"SENT": 0, "LOST": 1, "REUSED": 2}
     assert list(Sent) == ["no", "maybe", "yes"]
