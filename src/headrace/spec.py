@@ -437,8 +437,5 @@ class JobSpec(Section):
 # Keys of the contract that this release refuses unless they stand at their default.
 NOT_YET: tuple[str, ...] = (
     "prompt.input",
-    "quality.sample",
-    "quality.stratify",
-    "quality.seed",
     "quality.judge",
 )

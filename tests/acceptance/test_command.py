@@ -115,7 +115,7 @@ def test_no_run_answers_to_that_name(mill):
         ("input.where=text ==", "input.where", ""),
         ("answer.schema=nowhere.json", "answer.schema", "nowhere.json"),
         ("endpoint.url=ftp://host", "endpoint.url", "http"),
-        ("quality.sample=0.1", "quality.sample", "not served"),
+        ("model.route=embeddings", "model.route", "not served"),
         ("endpoint.api_key=sk-0123456789abcdef0123456789", "endpoint.api_key", "api_key_env"),
         ("endpoint.api_key_env=NOT_SET_ANYWHERE", "endpoint.api_key_env", "NOT_SET_ANYWHERE"),
         ("input.path=nowhere.jsonl", None, "nowhere.jsonl"),
@@ -220,7 +220,7 @@ def test_help_version_and_schema_need_no_job(mill):
 def test_a_key_that_is_not_served_is_refused_in_one_line(mill):
     mill.put_texts(1)
     mill.put_job("http://127.0.0.1:9/v1")
-    told = mill.command("run", "job.toml", "--set", "quality.sample=1", "--json")
+    told = mill.command("run", "job.toml", "--set", "model.route=embeddings", "--json")
     assert told.code == 2
     assert told.document["error"]["kind"] == "not_yet"
     assert mill.runs == []

@@ -20,7 +20,7 @@ from headrace.errors import HeadraceError
 # One module each, named as the command (with _ for -), with a function of that name; loaded only when it is asked for.
 COMMANDS = (
     "init", "run", "status", "runs", "failures", "retry", "export", "show", "report", "compare", "drift", "schema",
-    "explain-class", "estimate", "advise", "eval", "plan", "probe", "local", "sim", "demo",
+    "explain-class", "estimate", "advise", "eval", "review", "plan", "probe", "local", "sim", "demo",
 )  # fmt: skip
 # Options of the program itself: no command is loaded for them.
 _OWN_OPTIONS = frozenset({"--version", "--install-completion", "--show-completion"})

@@ -49,9 +49,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield from _part("configuration", _configuration(document["configuration"]))
     yield from _part("operation", _operation(document))
     yield from _part("answers", _answers(document["answers"]))
-    scores = document["quality"]["eval_score"]
-    if scores != [None, None]:
-        yield from _part("is it right", [f"eval_score  {_score(scores[0])}  {_score(scores[1])}"])
+    measured = [(name, *values) for name, values in document["quality"].items() if values != [None, None]]
+    if measured:
+        yield from _part("is it right", columns([(name, _score(one), _score(other)) for name, one, other in measured]))
     explanations = [
         f"{one['figure']}: {', '.join(one['keys']) if one['keys'] else _nothing(one['figure'])}"
         for one in document["explanations"]

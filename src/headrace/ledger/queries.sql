@@ -174,6 +174,9 @@ WITH answered AS (
 )
 SELECT (SELECT count(*) FROM answered), count(*), answer FROM answered GROUP BY answer ORDER BY 2 DESC LIMIT 1;
 
+-- piece_counts: how many pieces each item has
+SELECT item, count(*) FROM piece GROUP BY item;
+
 -- answer_of: a unit's accepted answer
 SELECT attempt.answer, attempt.content FROM unit JOIN attempt ON attempt.id = unit.attempt WHERE unit.seq = ?;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -121,8 +122,10 @@ def length_difference(a: np.ndarray, b: np.ndarray, *, paired: bool) -> float:
     varies = (one - other).std() if paired else one.std() + other.std()
     if min(len(one), len(other)) < 2 or varies < _FLAT:
         return 1.0 if abs(one.mean() - other.mean()) < _FLAT else 0.0
-    found = ttest_rel(one, other) if paired else ttest_ind(one, other, equal_var=False)
-    return float(found.pvalue)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of lengths that are nearly all the same: then p is 0 or 1
+        found = ttest_rel(one, other) if paired else ttest_ind(one, other, equal_var=False)
+    return float(found.pvalue) if math.isfinite(found.pvalue) else 1.0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from headrace.ledger.reader import LedgerReader
+from headrace.quality.spotcheck import review_of
 from headrace.reports.changes import changes, settings_of
 from headrace.reports.explanations import explain
 from headrace.reports.operation import differences, figures_of
@@ -50,7 +51,10 @@ def compare_runs(a: RunFolder, b: RunFolder) -> dict[str, Any]:
             "examples": answers.examples,
         },
         "models": models,
-        "quality": {"eval_score": [of["score"] if of is not None else None for of in evaluations]},
+        "quality": {
+            "eval_score": [of["score"] if of is not None else None for of in evaluations],
+            "accepted_share": [of["share"] if of is not None else None for of in map(review_of, (a.path, b.path))],
+        },
         "explanations": [
             {"figure": one.figure, "keys": one.keys} for one in explain(changed, found, answers_differ=answers.changed > 0)
         ],

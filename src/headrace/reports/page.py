@@ -16,10 +16,22 @@ from headrace.errors import OutputError
 from headrace.ledger.reader import LedgerReader
 from headrace.observe.text import printable
 from headrace.policy.amounts import counted, money
+from headrace.quality.spotcheck import review_of
 from headrace.reports import charts
 from headrace.reports.changes import settings_of
 from headrace.reports.figures import Bin, PageFigures, Slow, read_figures
-from headrace.reports.rightness import CLASSES, TESTS, drift_rows, drift_words, eval_rows, eval_words, repeated_words
+from headrace.reports.rightness import (
+    CLASSES,
+    STRATA,
+    TESTS,
+    drift_rows,
+    drift_words,
+    eval_rows,
+    eval_words,
+    repeated_words,
+    review_rows,
+    review_words,
+)
 from headrace.runs.drifting import DRIFT
 from headrace.runs.evaluating import EVALUATION
 from headrace.runs.failures import failures
@@ -62,6 +74,7 @@ def report(run: RunFolder) -> str:
         settings = settings_of(run, reader)
         figures = read_figures(reader)
         right = [_right(reader.meta(EVALUATION)), _drift(reader.meta(DRIFT), reader.meta(REPEATED))]
+        right.insert(1, _review(review_of(run.path)))
     finally:
         reader.close()
     document = status(run.path)
@@ -120,6 +133,13 @@ def _right(evaluation: dict[str, Any] | None) -> Part:
         return Part("", [], [])
     rows = [[_text(cell) for cell in row] for row in eval_rows(evaluation)]
     return Part("Is it right? The eval set", CLASSES, rows, text=printable(eval_words(evaluation), _PROMPT))
+
+
+def _review(review: dict[str, Any] | None) -> Part:
+    if review is None:
+        return Part("", [], [])
+    rows = [[_text(cell) for cell in row] for row in review_rows(review)]
+    return Part("Is it right? The spot check", STRATA, rows, text=printable(review_words(review), _PROMPT))
 
 
 def _drift(drift: dict[str, Any] | None, repeated: dict[str, Any] | None) -> Part:

@@ -22,6 +22,31 @@ def eval_words(evaluation: Mapping[str, Any]) -> str:
     return " ".join(_sentences(evaluation))
 
 
+STRATA = ["kind", "items", "reviewed", "accepted", "share"]
+
+
+def review_rows(review: Mapping[str, Any]) -> list[list[str]]:
+    """A row for each stratum, and one for all together."""
+    rows = [
+        [name or "all", f"{of['size']:,}", f"{of['reviewed']:,}", f"{of['accepted']:,}", _share(of["share"])]
+        for name, of in review["strata"].items()
+    ]
+    whole = ["all", f"{review['population']:,}", f"{review['reviewed']:,}", f"{review['accepted']:,}", _share(review["share"])]
+    return rows if len(rows) == 1 else [*rows, whole]
+
+
+def review_words(review: Mapping[str, Any]) -> str:
+    """The share of right answers, and how far reviewers agree."""
+    if review["share"] is None:
+        return "Everything that was looked at was skipped."
+    low, high = review["interval"]
+    words = [f"{review['share']:.1%} of the answers are right (95 %: {low:.1%} to {high:.1%})."]
+    for of in review["agreement"]:
+        kappa = "" if of["kappa"] is None else f", kappa {of['kappa']:.2f}"
+        words.append(f"{of['reviewers'][0]} and {of['reviewers'][1]} agree on {of['agree']:.1%} of {of['n']:,}{kappa}.")
+    return " ".join(words)
+
+
 TESTS = ["what", "p", "p, all tests together", "as much as matters"]
 
 

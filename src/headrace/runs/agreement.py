@@ -55,7 +55,7 @@ class Labels(dict[bytes, int]):
 
 def read_answers(reader: LedgerReader, labels: Labels) -> Answers:
     """Read a run's answers. Memory grows by 37 bytes an item, whatever the answers' length."""
-    found = columns((_coded(row, labels) for row in _rows(reader)), 6, np.int64)
+    found = columns((_coded(row, labels) for row in item_rows(reader)), 6, np.int64)
     return Answers(
         found[0], found[1], found[2], found[3].astype(np.int8), found[4].astype(np.int32), found[5].astype(np.int32)
     )  # fmt: skip
@@ -75,7 +75,7 @@ def _coded(row: StoredRow, labels: Labels) -> tuple[int, int, int, int, int, int
 def answers_of(reader: LedgerReader) -> Iterator[bytes]:
     """The JSON text of each accepted answer, in input order."""
     if join_of(reader) is not None:
-        for row in _rows(reader):
+        for row in item_rows(reader):
             if row.item_error is None and row.state == State.DONE:
                 yield answer_json(row.answer, row.content)
         return
@@ -156,14 +156,14 @@ def _labels(a: Numbers, b: Numbers, labels: Labels) -> tuple[list[tuple[Any, Any
 
 
 def _example(a: LedgerReader, b: LedgerReader, in_a: int, in_b: int) -> dict[str, Any]:
-    rows = [next(_rows(reader, seq)) for reader, seq in ((a, in_a), (b, in_b))]
+    rows = [next(item_rows(reader, seq)) for reader, seq in ((a, in_a), (b, in_b))]
     shown = [canon.decode(answer_json(row.answer, row.content)) for row in rows]
     name = canon.decode(as_text(rows[0].id) or "null") if rows[0].id is not None else rows[0].number
     return {"id": name, "a": shown[0], "b": shown[1]}
 
 
-def _rows(reader: LedgerReader, only: int | None = None) -> Iterator[StoredRow]:
-    """The items' rows, each with the answer that its pieces come to."""
+def item_rows(reader: LedgerReader, only: int | None = None) -> Iterator[StoredRow]:
+    """The items' rows, or that of one item, each with the answer that its pieces come to."""
     span = () if only is None else (only, only)
     how = join_of(reader)
     if how is None:

@@ -111,7 +111,7 @@ def write(
     reader: LedgerReader, folder: RunFolder, path: Path, *, details: bool, only: frozenset[Status] | None = None
 ) -> tuple[int, str | None]:
     """Write a run's rows to `path`; returns their number, and a warning where the input's fields had to be left out."""
-    files, with_fields = _records_of(reader)
+    files, with_fields = records_of(reader)
     warning = None
     if not with_fields:
         warning = "the input file is not what it was when it was read: the output has id and answer fields only."
@@ -129,7 +129,7 @@ def rows_of(folder: RunFolder, *, details: bool) -> Iterator[dict[str, Any]]:
     places = None
     try:
         reader.snapshot()
-        files, with_fields = _records_of(reader)
+        files, with_fields = records_of(reader)
         places = RecordPlaces(folder.records, files)
         for row in output_rows(reader, places, Selection(details=details, with_fields=with_fields)):
             fields = parse(row.raw) if row.raw is not None else {}
@@ -148,12 +148,12 @@ def answer_names_of(folder: RunFolder, *, details: bool) -> dict[str, str]:
     reader = LedgerReader(folder.ledger)
     try:
         reader.snapshot()
-        return answer_names(reader, Selection(details=details, with_fields=_records_of(reader)[1]))
+        return answer_names(reader, Selection(details=details, with_fields=records_of(reader)[1]))
     finally:
         reader.close()
 
 
-def _records_of(reader: LedgerReader) -> tuple[list[Path], bool]:
+def records_of(reader: LedgerReader) -> tuple[list[Path], bool]:
     """The input's files, and whether records that lie in them are still what was read."""
     fingerprint: list[dict[str, Any]] = reader.meta("fingerprint", [])
     files = [Path(file["path"]) for file in fingerprint]

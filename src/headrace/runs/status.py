@@ -15,6 +15,7 @@ from headrace.ledger.notes import to_bits
 from headrace.ledger.reader import LedgerReader
 from headrace.policy.advice import advise
 from headrace.policy.budget import may_be_billed
+from headrace.quality.spotcheck import review_of
 from headrace.runs import archive
 from headrace.runs.attempts import Attempts, Numbers, count_asks, read_attempts
 from headrace.runs.capacities import capacities_of
@@ -112,7 +113,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "context_tokens": _context(attempts.contexts),
         "concurrency": _concurrency(reader, attempts, running=running),
         "in_flight": _in_flight(reader, running=running),
-        "quality": _quality(reader),
+        "quality": _quality(reader, folder),
         "suspected": suspected,
         "advice": [],
         "excluded": int(reader.meta("reading", {}).get("excluded", 0)),
@@ -123,12 +124,14 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
     return document
 
 
-def _quality(reader: LedgerReader) -> dict[str, Any]:
+def _quality(reader: LedgerReader, folder: RunFolder) -> dict[str, Any]:
     """Whether the answers are right, as far as anybody has measured."""
     evaluation = reader.meta("evaluation")
     kept = ("n_total", "n_scored", "n_error", "score", "interval", "gate", "baseline")
+    reviewed = review_of(folder.path) or {"reviewed": 0, "accepted": 0, "interval": None}
     return {
-        "eval_score": evaluation["score"] if evaluation is not None else None, "reviewed": 0, "accepted": 0, "interval": None,
+        "eval_score": evaluation["score"] if evaluation is not None else None,
+        "reviewed": reviewed["reviewed"], "accepted": reviewed["accepted"], "interval": reviewed["interval"],
         "repeat": reader.meta("repeated"), "drift": reader.meta("drift"),
         "eval": {key: evaluation[key] for key in kept} if evaluation is not None else None,
     }  # fmt: skip

@@ -103,6 +103,8 @@ def test_rates_and_lengths() -> None:
     assert length_difference(same, same, paired=False) == 1.0
     assert length_difference(same, same + 1, paired=False) == 0.0
     assert length_difference(same[:0], same, paired=False) == 1.0
+    nearly = np.array([100_000] * 500 + [100_001])
+    assert length_difference(nearly, nearly[::-1], paired=False) == pytest.approx(1.0)
 
 
 def test_holm() -> None:

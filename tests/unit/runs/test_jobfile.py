@@ -258,7 +258,6 @@ def test_a_plain_header_and_a_query_without_secrets_are_fine() -> None:
     [
         ({"model": {"route": "embeddings"}}, "model.route"),
         ({"prompt": {"input": "{{ text }}"}}, "prompt.input"),
-        ({"quality": {"sample": 1}}, "quality.sample"),
     ],
 )
 def test_what_is_not_served_yet_is_refused_in_one_line(sections: dict[str, Any], key: str) -> None:

@@ -138,7 +138,7 @@ def test_any_field_can_be_asked_about(name: str) -> None:
 @given(TEXT)
 def test_a_field_of_any_name_is_found(name: str) -> None:
     template = TextTemplate(f"{{{{ {field_access(name)} }}}}", "prompt.user")
-    assert template.render({name: "the value", "other": 1}) == "the value"
+    assert template.render({"other": 1, name: "the value"}) == "the value"
 
 
 def test_a_field_that_only_the_whole_record_could_name_is_refused_where_record_is_a_field() -> None:
