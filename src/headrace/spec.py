@@ -435,7 +435,4 @@ class JobSpec(Section):
 
 
 # Keys of the contract that this release refuses unless they stand at their default.
-NOT_YET: tuple[str, ...] = (
-    "prompt.input",
-    "quality.judge",
-)
+NOT_YET: tuple[str, ...] = ("prompt.input",)

@@ -145,7 +145,8 @@ def test_a_kill_in_the_middle_of_the_eval_set_pays_nothing_twice_but_what_was_in
         ([{"text": "a", "expected": "["}], {"scorer": "regex"}, "no regular expression"),
         ([{"text": "a", "expected": "many"}], {"scorer": "numeric"}, "expected is no number"),
         ([{"text": "a", "expected": "b"}], {"scorer": "field"}, "needs quality.field"),
-        ([{"text": "a", "expected": "b"}], {"scorer": "judge"}, "not served"),
+        ([{"text": "a", "expected": "b"}], {"scorer": "judge"}, "needs [quality.judge]"),
+        ([{"text": "a", "expected": "b"}], {"scorer": "judge", "judge": {"model": {"name": "j"}, "prompt": {}}}, "quality.judge"),
         ([{"text": "a", "expected": "b"}], {"scorer": "bleu"}, "quality.scorer"),
         ([{"text": "a", "expected": "b"}], {"gate": {"min_score": 1.5}}, "quality.gate.min_score"),
         ([{"text": "a", "expected": "b"}], {"evalset": None, "gate": {"min_score": 0.5}}, "quality.gate needs quality.evalset"),
@@ -190,3 +191,50 @@ def test_it_stands_on_the_page_and_in_a_comparison(mill: Any) -> None:
     found = mill.command("compare", one.run, other.run, "--json").document
     assert found["quality"]["eval_score"] == [1.0, pytest.approx(59 / 60)]
     assert "eval_score  1  0.9833" in mill.command("compare", one.run, other.run).out
+
+
+def judged(mill: Any, url: str, judge_url: str | None = None, **judge: Any) -> None:
+    endpoint = {"endpoint": {"url": judge_url}} if judge_url is not None else {}
+    mill.put_rows([{"id": n, "text": f"row {n}."} for n in range(12)])
+    mill.put_rows([{"id": n, "text": f"gold {n}.", "expected": LABELS[n % 3]} for n in range(20)], "golden.jsonl")
+    model = {"name": "judge", "temperature": 0}
+    prompt = {"system": "Judge.", "user": "Is {{ answer }} as good as {{ expected }} for {{ text }}?"}
+    mill.put_job(
+        url, input={"id": "id"}, model={"name": "sim"}, answer={"labels": LABELS},
+        quality={"evalset": "golden.jsonl", "scorer": "judge", "judge": {"model": model, "prompt": prompt, **endpoint, **judge}},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_judge_scores_by_its_own_endpoint_model_and_prompt(mill: Any) -> None:
+    table = str(mill.write("table.json", json.dumps(TABLE)))
+    script = [{"match": "gold 3.", "status": 400, "body": {"error": {"message": "no", "type": "invalid_request_error"}}},
+              {"match": "gold 4.", "content": "no number"},
+              {"match": "gold 5.", "content": '{"score": 0.5, "reason": "half"}'},
+        {"match": "Is red as good as red for gold 0.?", "content": '{"score": 0}'},
+              {"content": '{"score": 1}'}]  # fmt: skip
+    with (
+        mill.sim("--answer", "label", "--table", table) as sim,
+        mill.sim("--model", "judge", script=script) as judge,
+    ):
+        judged(mill, sim.url, judge.url)
+        assert mill.run().code == 0
+        assert (sim.stats()["requests"], judge.stats()["requests"]) == (32, 21)  # one was asked again
+        found = evaluated(mill)
+        assert (found["n_total"], found["n_scored"]) == (20, 18)
+        assert found["n_error"] == {"scorer": 2}
+        assert found["score"] == pytest.approx(16.5 / 18)
+        assert mill.status()["requests"]["sent"] == 53
+        assert mill.command("eval", "job.toml").code == 0  # the judge is not asked again
+        assert judge.stats()["requests"] == 21
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_away_stops_the_run_before_the_batch(mill: Any) -> None:
+    table = str(mill.write("table.json", json.dumps(TABLE)))
+    with mill.sim("--answer", "label", "--table", table) as sim, mill.sim("--api-key", "k") as locked:
+        judged(mill, sim.url, locked.url)
+        told = mill.run()
+        assert (told.code, told.document["reason"]) == (4, "auth")
+        assert sim.stats()["requests"] == 20
+        assert told.document["items"]["pending"] == 12

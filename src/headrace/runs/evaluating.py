@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from headrace.quality.scorers import Scorer, ScoringError, check_expected, score
 from headrace.runs.answertext import answer_json
 from headrace.runs.asides import AsideIntake
 from headrace.runs.job import Job
+from headrace.runs.judging import KIND as JUDGE
+from headrace.runs.judging import Judging, judging_of, score_in
 from headrace.runs.lifecycle import job_candidates
 from headrace.runs.making import Making
 from headrace.runs.registry import RunFolder
@@ -48,7 +50,8 @@ class EvalSet(Struct, frozen=True):
     """All of it, in memory: people have written what is expected."""
 
     records: list[EvalRecord]
-    scorer: Scorer
+    scorer: Scorer | None  # None: the judge scores
+    judging: Judging | None = None
 
     @property
     def payloads(self) -> dict[bytes, bytes]:
@@ -61,7 +64,8 @@ def read_evalset(job: Job, making: Making) -> EvalSet | None:
     quality = job.spec.quality
     if quality.evalset is None:
         return None
-    scorer = scorer_of(quality, job.base)
+    judging = judging_of(job)
+    scorer = scorer_of(quality, job.base) if judging is None else None
     if quality.gate is not None and quality.gate.baseline is not None and importlib.util.find_spec("scipy") is None:
         raise SpecError("quality.gate.baseline needs scipy: pip install '.[quality]'", key="quality.gate.baseline")
     records: list[EvalRecord] = []
@@ -84,7 +88,7 @@ def read_evalset(job: Job, making: Making) -> EvalSet | None:
         source.close()
     if not records:
         raise SpecError("quality.evalset has no record", key="quality.evalset", allowed="records with `expected`")
-    return EvalSet(records, scorer)
+    return EvalSet(records, scorer, judging)
 
 
 def _unusable(number: int, why: str) -> SpecError:
@@ -110,10 +114,55 @@ def evaluation_intake(evalset: EvalSet, making: Making, reader: LedgerReader, ne
     return AsideIntake(KIND, evalset.payloads, reader, next_unit, reuse=reuse, judge=making.judge)
 
 
+def judge_payloads(evalset: EvalSet, reader: LedgerReader) -> dict[bytes, bytes]:
+    """What the judge is asked, by hash: of each record that has an answer."""
+    judging, found = evalset.judging, _answers(reader, KIND)
+    assert judging is not None
+    wanted = {}
+    for record in evalset.records:
+        row = found.get(record.hash or b"")
+        if row is not None and State(row[0]) is State.DONE:
+            try:
+                value, payload = judging.asked(record.fields, record.expected, _value(row))
+            except RecordError:
+                continue  # its grade says so
+            wanted[value] = payload
+    return wanted
+
+
 def graded(evalset: EvalSet, reader: LedgerReader) -> list[Grade]:
     """Each record's score by what the ledger holds, in the order of the eval set."""
-    found = {row[0]: row[1:] for row in reader.all("answers_of_kind", (int(KIND),))}
-    return [_grade(record, evalset.scorer, found.get(record.hash)) for record in evalset.records]
+    found = _answers(reader, KIND)
+    scorer = evalset.scorer
+    if scorer is None:
+        assert evalset.judging is not None
+        scorer = _judged(evalset.judging, _answers(reader, JUDGE))
+    return [_grade(record, scorer, found.get(record.hash or b"")) for record in evalset.records]
+
+
+def _answers(reader: LedgerReader, kind: UnitKind) -> dict[bytes, Sequence[Any]]:
+    """State, error, answer and content of each unit of a kind, by its hash."""
+    return {row[0]: row[1:] for row in reader.all("answers_of_kind", (int(kind),))}
+
+
+def _value(row: Sequence[Any]) -> Any:
+    return canon.decode(answer_json(row[2], row[3]))
+
+
+def _judged(judging: Judging, rows: Mapping[bytes, Sequence[Any]]) -> Scorer:
+    """What the judge has said; where it failed, that is no score."""
+
+    def score(answer: Any, expected: Any, record: dict[str, Any]) -> float:
+        try:
+            value, _ = judging.asked(record, expected, answer)
+        except RecordError as error:
+            raise ScoringError(f"{Kind.BAD_INPUT}: {error}") from error
+        row = rows.get(value)
+        if row is None or State(row[0]) is not State.DONE:
+            raise ScoringError(as_text(row[1]) or "it was not asked" if row is not None else "it was not asked")
+        return score_in(answer_json(row[2], row[3]))
+
+    return score
 
 
 def _grade(record: EvalRecord, scorer: Scorer, row: Sequence[Any] | None) -> Grade:
@@ -122,12 +171,12 @@ def _grade(record: EvalRecord, scorer: Scorer, row: Sequence[Any] | None) -> Gra
 
     if row is None:
         return grade(error=record.error or "pending: it was not asked")
-    state, error, answer, content = State(row[0]), as_text(row[1]), row[2], row[3]
+    state, error = State(row[0]), as_text(row[1])
     if state is State.QUARANTINED:
         return grade(score=0.0, error=error)
     if state is not State.DONE:
         return grade(error=error or "pending: it was not asked")
-    value = canon.decode(answer_json(answer, content))
+    value = _value(row)
     try:
         return grade(value, scorer(value, record.expected, record.fields))
     except ScoringError as failed:

@@ -86,8 +86,6 @@ def _values_and_default(spec: JobSpec, key: str) -> tuple[list[Any], Any]:
 
 def _check_quality(spec: JobSpec) -> None:
     quality = spec.quality
-    if quality.scorer == "judge":
-        raise _not_yet("quality.scorer", '= "judge"', "one of the other scorers, or python:module:function")
     if quality.gate is not None and quality.evalset is None:
         raise SpecError("quality.gate needs quality.evalset, the records that it is held against", key="quality.gate")
     if quality.evalset is not None and spec.slice.split is not None:

@@ -29,15 +29,26 @@ from headrace.policy.monotony import alarm
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
-from headrace.runs.asides import reopen
+from headrace.runs.asides import AsideIntake, reopen
 from headrace.runs.calibration import KIND as CALIBRATE
 from headrace.runs.calibration import CalibrationIntake
 from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
 from headrace.runs.drifting import DRIFT, drift_of_run, drift_warning
-from headrace.runs.evaluating import EVALUATION, EvalSet, concluded, evaluation_intake, graded, read_evalset, stored
+from headrace.runs.evaluating import (
+    EVALUATION,
+    EvalSet,
+    concluded,
+    evaluation_intake,
+    graded,
+    judge_payloads,
+    read_evalset,
+    stored,
+)
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
+from headrace.runs.judging import KIND as JUDGE
+from headrace.runs.judging import Judging
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.lost import known_bound, lost_bounds
 from headrace.runs.making import Making, making_of
@@ -288,6 +299,10 @@ class Run:
                 ending = await self._drive(means, intake, self.making.judge, start, list(map(_without_stop, self.observers)))
                 if ending.reason is not None:
                     return ending
+            if evalset.judging is not None:
+                ending = await self._ask_judge(means, evalset.judging, judge_payloads(evalset, reader), reader)
+                if ending.reason is not None:
+                    return ending
             grades = graded(evalset, reader)
         finally:
             reader.close()
@@ -301,6 +316,27 @@ class Run:
                 "gate", f"the gate refused: {'; '.join(decision.reasons)}; `headrace show` has the eval set's figures", 6
             )
         return Ending()
+
+    async def _ask_judge(
+        self, means: Means, judging: Judging, wanted: dict[bytes, bytes], reader: LedgerReader
+    ) -> Ending:  # fmt: skip
+        """Have another model score the answers: with its own endpoint, and within the job's limits."""
+        _, next_unit = means.ledger.next_numbers()
+        intake = AsideIntake(JUDGE, wanted, reader, next_unit, judge=judging.making.judge)
+        if intake.is_done:
+            return Ending()
+        spec, answerers = judging.job.spec, Answerers()
+        try:
+            await answerers.open(judging.job, judging.making.judge)
+            answerers.enter(means.ledger)
+            costs = await find_costs(judging.job, answerers, self.folder.ledger)
+            shared = judging.making.renderer.shared_bytes
+            knobs = knobs_of(spec, self.folder.id, means.knobs.config, shared, costs.most)
+            asked = Means(means.ledger, answerers, answerers.asked(judging.job, costs.found), knobs)
+            start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
+            return await self._drive(asked, intake, judging.making.judge, start, list(map(_without_stop, self.observers)))
+        finally:
+            await answerers.close()
 
     def _has_to_repeat(self, ledger: SqliteLedger, before: dict[str, Any]) -> bool:
         """Whether a process ended before what is asked twice was answered."""
