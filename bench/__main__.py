@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import client_cost, estimate, faults, memory, pages, start
+from bench import client_cost, estimate, faults, memory, pages, quality, start
 from bench.figures import Figure, print_table
 from bench.processes import ROOT, MeasurementError
 
@@ -34,6 +34,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
             ("order", lambda: script("order", "--quick")),
             ("estimate", lambda: estimate.measure(records=300)),
             ("pages", lambda: pages.measure(QUICK_UNITS, QUICK_UNITS // 10)),
+            ("quality", lambda: quality.measure(jobs=4)),
         )
     return (
         ("client_cost", client_cost.measure),
@@ -46,6 +47,7 @@ def parts(*, quick: bool) -> Sequence[tuple[str, Callable[[], list[Figure]]]]:
         ("order", lambda: script("order")),
         ("estimate", estimate.measure),
         ("pages", pages.measure),
+        ("quality", quality.measure),
     )
 
 
