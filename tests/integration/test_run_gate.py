@@ -238,3 +238,12 @@ def test_a_judge_that_is_away_stops_the_run_before_the_batch(mill: Any) -> None:
         assert (told.code, told.document["reason"]) == (4, "auth")
         assert sim.stats()["requests"] == 20
         assert told.document["items"]["pending"] == 12
+
+
+def test_an_estimate_names_what_is_asked_beside_the_batch(mill: Any) -> None:
+    put(mill, repeat=5)
+    told = mill.command("estimate", "job.toml")
+    assert told.code == 0
+    words = " ".join(told.out.replace("note:", " ").split())
+    assert "the eval set takes 60 requests more" in words
+    assert "quality.repeat asks 5 units a second time" in words

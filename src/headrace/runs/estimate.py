@@ -13,11 +13,13 @@ from msgspec.structs import astuple
 
 from headrace.errors import OutputError, SpecError
 from headrace.ledger.connection import without_trace
+from headrace.policy.amounts import counted
 from headrace.policy.classes import misfit
 from headrace.policy.tokens import Span
 from headrace.prompts.content_free import content_free_payloads
 from headrace.runs import outputs
 from headrace.runs.costs import refuse_unpriced
+from headrace.runs.evaluating import read_evalset
 from headrace.runs.expectation import Between, Load, completions_of, prompts_uncalibrated, seconds_of
 from headrace.runs.expense import Cost, Sent, cost_of
 from headrace.runs.identities import identities_of
@@ -167,6 +169,19 @@ def _choice(job: Job, root: Path, source: OpenedSource, options: RunOptions) -> 
         return Choice(Way.NEW), [*notes, f"headrace run would be refused: {error}"]
 
 
+def _asked_beside(job: Job, seen: Rehearsal) -> list[str]:
+    """What is asked beside the records of the batch: counted in no figure here. Raises SpecError, InputError."""
+    quality, found = job.spec.quality, []
+    evalset = read_evalset(job, seen.making)
+    if evalset is not None:
+        count = len(evalset.payloads)
+        judged = ", and the judge as many" if evalset.judging is not None else ""
+        found.append(f"the eval set takes {counted(count, 'request')} more{judged}, asked first and not counted above.")
+    if quality.repeat:
+        found.append(f"quality.repeat asks {counted(min(quality.repeat, seen.units), 'unit')} a second time.")
+    return found
+
+
 def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, notes: list[str]) -> Estimate:
     load = Load(seen.requests, seen.messages)
     prompt, known_by = _prompts(seen, load, lessons)
@@ -184,6 +199,7 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
         notes.append(_said_of(joins))
     sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order, least.requests, most.requests)
     cost = cost_of(job.spec, job.base, sent)
+    notes += _asked_beside(job, seen)
     looks = misfit(job.spec.limits.model_dump(by_alias=True), load.requests)
     notes += [looks] if looks is not None else []
     notes += limits_met(job.spec.limits, choice, sent, cost)
