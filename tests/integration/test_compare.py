@@ -15,7 +15,7 @@ LABELS = {"labels": ["red", "green", "blue"]}
 
 def compared(mill):
     a, b = mill.runs
-    return compare_runs(RunFolder(a), RunFolder(b))
+    return compare_runs(RunFolder(a), RunFolder(b))[0]
 
 
 @pytest.mark.slow

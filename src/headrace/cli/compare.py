@@ -34,7 +34,7 @@ def compare(a: A, b: Others, json: Json = False) -> None:
                 f"compare: {name[:60]!a} is the same run as {a[:60]!a} ({first.id})",
                 key="B", found=first.id, allowed="another run; `headrace runs` lists them",
             )  # fmt: skip
-    documents = [compare_runs(first, other) for other in others]
+    documents = compare_runs(first, *others)
     if json:
         print_json(documents[0] if len(documents) == 1 else {"comparisons": documents})
         return
