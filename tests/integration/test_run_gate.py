@@ -45,6 +45,7 @@ def test_the_eval_set_is_asked_first_and_scored(mill: Any) -> None:
     found = evaluated(mill)
     assert found["per_class"]["red"] == {"precision": 1.0, "recall": 0.95, "f1": pytest.approx(0.9744, abs=1e-4), "n": 20}
     assert len(mill.rows()) == 12
+    assert "eval set   score 0.9833, 60 of 60 scored\n" in mill.command("status").out
 
 
 def test_a_refused_gate_spends_nothing_on_the_batch_and_the_mended_job_starts_anew(mill: Any) -> None:
@@ -149,6 +150,8 @@ def test_a_kill_in_the_middle_of_the_eval_set_pays_nothing_twice_but_what_was_in
         ([{"text": "a", "expected": "b"}], {"scorer": "judge", "judge": {"model": {"name": "j"}, "prompt": {}}}, "quality.judge"),
         ([{"text": "a", "expected": "b"}], {"scorer": "bleu"}, "quality.scorer"),
         ([{"text": "a", "expected": "b"}], {"gate": {"min_score": 1.5}}, "quality.gate.min_score"),
+        ([{"text": "a", "expected": "b"}], {"gate": {"baseline": "nobody"}}, "no run answers to 'nobody'"),
+        ([{"text": "a", "expected": "b"}], {"evalset": "nowhere.jsonl"}, "quality.evalset: input"),
         ([{"text": "a", "expected": "b"}], {"evalset": None, "gate": {"min_score": 0.5}}, "quality.gate needs quality.evalset"),
     ],
 )  # fmt: skip

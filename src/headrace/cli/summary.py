@@ -41,6 +41,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
         ),
         ("latency", ", ".join(f"{name} {_number(latency[name])} s" for name in ("p50", "p95", "p99", "max"))),
         *_split(status.get("latency_split_s") or {}),
+        *_right(status.get("quality") or {}),
         ("in flight", _in_flight(concurrency)),
         ("oldest", _oldest(status.get("in_flight") or {})),
     ]
@@ -108,6 +109,24 @@ def ending_lines(status: Mapping[str, Any], output: str | None, exit_code: int) 
 def _split(parts: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
     words = [f"{name} {_number(of['p50'])} s (p95 {_number(of['p95'])} s)" for name, of in parts.items()]
     return [("of it", ", ".join(words))] if words else []
+
+
+def _right(quality: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether the answers are right, as far as it was measured; nothing where nobody has."""
+    rows = []
+    evaluation, repeated, drift = quality.get("eval"), quality.get("repeat"), quality.get("drift")
+    if evaluation is not None:
+        score = "nothing scored" if evaluation["score"] is None else f"score {evaluation['score']:.4g}"
+        gate = "" if evaluation["gate"] == "none" else f"; gate {evaluation['gate']}"
+        rows.append(("eval set", f"{score}, {evaluation['n_scored']:,} of {evaluation['n_total']:,} scored{gate}"))
+    if quality.get("reviewed"):
+        low, high = quality["interval"]
+        rows.append(("reviewed", f"{quality['reviewed']:,}, {quality['accepted']:,} accepted (95 %: {low:.1%} to {high:.1%})"))
+    if repeated is not None and repeated["share"] is not None:
+        rows.append(("asked twice", f"{repeated['flipped']:,} of {counted(repeated['answered'], 'answer')} differ"))
+    if drift is not None:
+        rows.append(("drift", f"{drift['verdict']}, against run {drift['runs'][0]}"))
+    return rows
 
 
 def _requests(requests: Mapping[str, Any]) -> str:

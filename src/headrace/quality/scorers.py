@@ -146,7 +146,7 @@ def _python(name: str, base: Path) -> Scorer:
     try:
         spec.loader.exec_module(module)
         function = getattr(module, function_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SpecError(f"{wrong}: {path} cannot be used ({_one_line(error)})", key="quality.scorer") from error
     if not callable(function):
         raise SpecError(f"{wrong}: {function_name} in {path} is no function", key="quality.scorer")
@@ -154,7 +154,7 @@ def _python(name: str, base: Path) -> Scorer:
     def score(answer: Any, expected: Any, record: dict[str, Any]) -> float:
         try:
             found = function(answer, expected, record)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ScoringError(f"{function_name} raised {_one_line(error)}") from error
         if not isinstance(found, bool | int | float) or not 0 <= found <= 1:
             raise ScoringError(f"{function_name} gave {str(found)[:60]!a}, and not a number from 0 to 1")
@@ -163,5 +163,5 @@ def _python(name: str, base: Path) -> Scorer:
     return score
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

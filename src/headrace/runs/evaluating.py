@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from headrace import canon
-from headrace.errors import HeadraceError, RecordError, SpecError
+from headrace.errors import HeadraceError, InputError, RecordError, SpecError
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.quality.evaluation import Comparison, Decision, Grade, compare, decide, document
 from headrace.quality.scorers import Scorer, ScoringError, check_expected, scorer_of
@@ -70,7 +70,13 @@ def read_evalset(job: Job, making: Making) -> EvalSet | None:
         raise SpecError("quality.gate.baseline needs scipy: pip install '.[quality]'", key="quality.gate.baseline")
     records: list[EvalRecord] = []
     keys: dict[str, int] = {}
-    source = open_source(quality.evalset, job.base, max_record=job.spec.input.max_record)
+    gate = quality.gate
+    if gate is not None and gate.baseline not in {None, "last"}:
+        named_run(str(gate.baseline), job)  # a name that nobody has is told before anything is sent
+    try:
+        source = open_source(quality.evalset, job.base, max_record=job.spec.input.max_record)
+    except InputError as error:
+        raise SpecError(f"quality.evalset: {error}", key="quality.evalset", allowed="records with `expected`") from None
     try:
         done = False
         while not done:

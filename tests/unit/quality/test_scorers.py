@@ -67,11 +67,16 @@ def test_a_field_is_scored_alone() -> None:
 
 def test_a_function_beside_the_job_scores(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "def half(answer, expected, record):\n    return 0.5 if record['n'] else 1 / 0\n\n\ndef odd(*_):\n    return 7\n\n\nword = 3\n"
+        "def leave(*_):\n    raise SystemExit(3)\n\n\ndef half(answer, expected, record):\n    return 0.5 if record['n'] else 1 / 0\n\n\ndef odd(*_):\n    return 7\n\n\nword = 3\n"
     )
     assert score("python:mine:half", "a", "b", tmp_path, {"n": 1}) == 0.5
     with pytest.raises(ScoringError, match="half raised ZeroDivisionError: division by zero"):
         score("python:mine:half", "a", "b", tmp_path, {"n": 0})
+    with pytest.raises(ScoringError, match="leave raised SystemExit: 3"):
+        score("python:mine:leave", "a", "b", tmp_path)
+    (tmp_path / "gone.py").write_text("import sys\n\nsys.exit(3)\n")
+    with pytest.raises(SpecError, match="cannot be used"):
+        score("python:gone:f", "a", "b", tmp_path)
     with pytest.raises(ScoringError, match="'7', and not a number from 0 to 1"):
         score("python:mine:odd", "a", "b", tmp_path)
     for name, why in (("nowhere:f", "there is no"), ("mine:lacking", "cannot be used"), ("mine:word", "is no function")):
