@@ -220,3 +220,11 @@ def test_a_review_file_is_not_torn_and_not_another_programs(mill: Any, tmp_path:
     assert db.execute("SELECT count(*) FROM review").fetchone() == (2,)  # nothing is ever removed
     db.close()
     assert mill.command("review", "--level", "2").code == 2
+
+
+def test_how_many_to_look_at_for_a_margin(mill: Any) -> None:
+    put(mill)
+    told = mill.command("review", "--margin", "0.05")
+    assert (told.code, told.out) == (0, "128 items of 190 for ± 5.0% at 95 %, whatever the share: quality.sample = 128\n")
+    assert mill.command("review", "--margin", "0.05", "--json").document == {"population": 190, "margin": 0.05, "sample": 128}
+    assert mill.command("review", "--margin", "1").err.count("\n") == 1

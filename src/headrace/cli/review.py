@@ -25,6 +25,9 @@ Level = Annotated[
     float | None,
     typer.Option("--level", metavar="SHARE", help="Say whether at most this share of answers is wrong, at 95 %."),
 ]
+Margin = Annotated[
+    float | None, typer.Option("--margin", metavar="SHARE", help="Say how many to look at for a share that is known so closely.")
+]
 Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="PATH", help="Write what was accepted and corrected as an eval set, and end."),
@@ -32,18 +35,29 @@ Export = Annotated[
 
 
 def review(
-    run: Run = None, port: Port = 0, browser: Browser = True, level: Level = None, export: Export = None, json: Json = False
+    run: Run = None,
+    port: Port = 0,
+    browser: Browser = True,
+    level: Level = None,
+    margin: Margin = None,
+    export: Export = None,
+    json: Json = False,
 ) -> None:
     """Look at a sample of a run's answers in the browser, one at a time, until Ctrl-C; then say how many are right.
 
-    The sample is that of the job's [quality]: sample, stratify, seed. With --json, --level or --export nothing is served.
+    The sample is that of the job's [quality]: sample, stratify, seed. With --json, --level, --margin or --export nothing is
+    served.
     """
     folder = found(run)
-    if level is not None and not 0 < level < 1:
-        raise SpecError(f"--level: found {level:g}; allowed: a share between 0 and 1", key="--level", allowed="0.05")
+    for name, value in (("--level", level), ("--margin", margin)):
+        if value is not None and not 0 < value < 1:
+            raise SpecError(f"{name}: found {value:g}; allowed: a share between 0 and 1", key=name, allowed="0.05")
     from headrace.quality.spotcheck import review_of  # noqa: PLC0415 (help does not pay for it)
     from headrace.runs.reviewing import export_reviewed  # noqa: PLC0415 (as above)
 
+    if margin is not None:
+        _tell_size(folder, margin, json=json)
+        return
     if export is not None:
         print_lines([f"{counted(export_reviewed(folder, export), 'record')} written to {export}"])
         return
@@ -56,6 +70,20 @@ def review(
         print_lines(["nothing has been reviewed yet"])
     else:
         print_lines(_lines(outcome))
+
+
+def _tell_size(folder: RunFolder, margin: float, *, json: bool) -> None:
+    from headrace.policy.sampling import size_for  # noqa: PLC0415 (as above)
+    from headrace.runs.status import status  # noqa: PLC0415
+
+    done = status(folder.path)["items"]["done"]
+    wanted = min(size_for(margin, done), done) if done else 0
+    if json:
+        print_json({"population": done, "margin": margin, "sample": wanted})
+    else:
+        print_lines(
+            [f"{counted(wanted, 'item')} of {done:,} for ± {margin:.1%} at 95 %, whatever the share: quality.sample = {wanted}"]
+        )
 
 
 async def _serve(folder: RunFolder, port: int, *, opens: bool) -> None:
