@@ -6,18 +6,17 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.answers.score import ContentFreeJudge, ScoreJudge, scorer_of
 from headrace.clock import WallClock
-from headrace.engine.knobs import Asked, Ending, Knobs, Parts, Start
+from headrace.engine.knobs import Ending, Knobs, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.engine.offload import ShortOffload, ThreadOffload
 from headrace.errors import DiskError, HeadraceError, InputError, LedgerError, SpecError
-from headrace.events import Event, Progress, Stopping, Warned
+from headrace.events import Warned
 from headrace.ledger.filesystem import refuse_network
 from headrace.ledger.lock import RunLock
 from headrace.ledger.reader import LedgerReader, as_text
@@ -29,35 +28,24 @@ from headrace.policy.monotony import alarm
 from headrace.protocols import Intake, Judge, Observer
 from headrace.runs import archive, outputs
 from headrace.runs.answerers import Answerers
-from headrace.runs.asides import AsideIntake, reopen
-from headrace.runs.calibration import KIND as CALIBRATE
-from headrace.runs.calibration import CalibrationIntake
 from headrace.runs.classes import MisfitWatch
 from headrace.runs.costs import find_costs, newest_operating, operating_of, recorded, refuse_unpriced
 from headrace.runs.drifting import DRIFT, drift_of_run, drift_warning
 from headrace.runs.evaluating import (
-    EVALUATION,
     EvalSet,
-    concluded,
-    evaluation_intake,
-    graded,
-    judge_payloads,
     read_evalset,
-    stored,
 )
 from headrace.runs.intake import InputIntake, Reading, Stores
 from headrace.runs.job import Job
-from headrace.runs.judging import KIND as JUDGE
-from headrace.runs.judging import Judging
 from headrace.runs.lifecycle import Choice, Way, choose, job_candidates, resumed
 from headrace.runs.lost import known_bound, lost_bounds
 from headrace.runs.making import Making, making_of
 from headrace.runs.pacing import knobs_of
+from headrace.runs.phases import Means, Phases
 from headrace.runs.reducing import AnswerReducer
 from headrace.runs.registry import RunFolder, create_run, runs_folder, state_folder
-from headrace.runs.repeating import REPEATED, chosen, flipped, repeat_intake
-from headrace.runs.reuse import Reuse
-from headrace.runs.signals import handled, unless_signalled
+from headrace.runs.repeating import REPEATED
+from headrace.runs.signals import handled
 from headrace.runs.spending import spent_so_far
 from headrace.runs.status import status
 from headrace.runs.stores import named_run, open_reuse, open_stores
@@ -131,15 +119,6 @@ def _folder(job: Job, root: Path, choice: Choice) -> RunFolder:
     return folder
 
 
-class Means(NamedTuple):
-    """Whom a run asks, by which limits, and where it keeps what comes."""
-
-    ledger: SqliteLedger
-    answerers: Answerers
-    asked: list[Asked]
-    knobs: Knobs
-
-
 class Run:
     """One command's work on one run, whose lock is held."""
 
@@ -198,9 +177,11 @@ class Run:
             reuse = open_reuse(options.reuse, self.job, self.folder, config, answerers.by_identity)
             knobs = knobs_of(spec, self.folder.id, config, self.making.renderer.shared_bytes, costs.most)
             means = Means(ledger, answerers, answerers.asked(self.job, costs.found), knobs)
-            so_far = await self._prepare_scores(means, reuse) if spec.answer.method == "score" else Ending()
+            phases, so_far = Phases(self.job, self.folder, self.observers, self._drive, self.warn), Ending()
+            if spec.answer.method == "score":
+                so_far, self.making = await phases.scores(means, self.making, reuse)
             if self.evalset is not None and so_far.reason is None:
-                so_far = await self._evaluate(means, self.evalset, reuse)
+                so_far = await phases.evaluate(means, self.making, self.evalset, reuse)
             if options.eval_only:
                 return so_far
             if so_far.reason is not None and reuse is not None:
@@ -219,7 +200,7 @@ class Run:
                 watching = [*self.observers, MisfitWatch(spec, self.warn)] if self.observers else ()
                 ending = await self._drive(means, intake, self.making.judge, start, watching)
                 if ending.reason is None and spec.quality.repeat:
-                    ending = await self._repeat(means, stores)
+                    ending = await phases.repeat(means, self.making, stores)
                 if source is not None and not reading.done and (changed := source.changed_files()):
                     self.warn(f"{changed[0]} was changed while it was read: the output may hold parts of both.")
                 if reuse is not None:
@@ -256,106 +237,9 @@ class Run:
         bounds = lost_bounds(self.folder.ledger, self.folder.records, files, self.making, most)
         ledger.recover(endpoint, self.clock.now(), retry_ambiguous=again, most=bounds)
 
-    async def _prepare_scores(self, means: Means, reuse: Reuse | None) -> Ending:
-        """Learn which tokens begin the labels and, with `calibrate`, what the prompt without content prefers."""
-        answer = self.job.spec.answer
-        beginnings, signalled = await unless_signalled(means.answerers.ask_beginnings(answer.labels or ()))
-        if signalled is not None:
-            return Ending("interrupted", "interrupted", signalled)
-        scorer = scorer_of(self.job.spec, beginnings)
-        self.making = replace(self.making, judge=ScoreJudge(scorer))
-        if not answer.calibrate:
-            return Ending()
-        reader = LedgerReader(self.folder.ledger)
-        try:
-            judge = ContentFreeJudge()
-            _, next_unit = means.ledger.next_numbers()
-            intake = CalibrationIntake(self.making, reader, next_unit, reuse=reuse, judge=judge)
-            if not intake.is_done:
-                start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
-                ending = await self._drive(means, intake, judge, start, list(map(_without_progress, self.observers)))
-                if ending.reason is not None:
-                    return ending
-            prior = intake.prior(scorer)
-            if prior.values is None:
-                why = "the prompt without content, which answer.calibrate needs, came to nothing: "
-                return Ending(
-                    "misconfigured", f"{means.asked[0].endpoint.name}: {why}{reopen(means.ledger, reader, CALIBRATE)}", 4
-                )
-            self.warn(prior.warning)
-            self.making = replace(self.making, judge=ScoreJudge(scorer, prior.values))
-            return Ending()
-        finally:
-            reader.close()
-
-    async def _evaluate(self, means: Means, evalset: EvalSet, reuse: Reuse | None) -> Ending:
-        """Ask what of the eval set is not answered yet, score all of it anew, and say whether the batch may follow."""
-        reader = LedgerReader(self.folder.ledger)
-        try:
-            _, next_unit = means.ledger.next_numbers()
-            intake = evaluation_intake(evalset, self.making, reader, next_unit, reuse)
-            if not intake.is_done:
-                start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
-                ending = await self._drive(means, intake, self.making.judge, start, list(map(_without_stop, self.observers)))
-                if ending.reason is not None:
-                    return ending
-            if evalset.judging is not None:
-                ending = await self._ask_judge(means, evalset.judging, judge_payloads(evalset, reader), reader)
-                if ending.reason is not None:
-                    return ending
-            grades = graded(evalset, reader)
-        finally:
-            reader.close()
-        means.ledger.put_grades(stored(grades))
-        found, decision = concluded(self.job, self.folder, grades)
-        means.ledger.put_meta(**{EVALUATION: found})
-        for line in decision.warnings:
-            self.warn(line)
-        if decision.gate == "refused":
-            return Ending(
-                "gate", f"the gate refused: {'; '.join(decision.reasons)}; `headrace show` has the eval set's figures", 6
-            )
-        return Ending()
-
-    async def _ask_judge(
-        self, means: Means, judging: Judging, wanted: dict[bytes, bytes], reader: LedgerReader
-    ) -> Ending:  # fmt: skip
-        """Have another model score the answers: with its own endpoint, and within the job's limits."""
-        _, next_unit = means.ledger.next_numbers()
-        intake = AsideIntake(JUDGE, wanted, reader, next_unit, judge=judging.making.judge)
-        if intake.is_done:
-            return Ending()
-        spec, answerers = judging.job.spec, Answerers()
-        try:
-            await answerers.open(judging.job, judging.making.judge)
-            answerers.enter(means.ledger)
-            costs = await find_costs(judging.job, answerers, self.folder.ledger)
-            shared = judging.making.renderer.shared_bytes
-            knobs = knobs_of(spec, self.folder.id, means.knobs.config, shared, costs.most)
-            asked = Means(means.ledger, answerers, answerers.asked(judging.job, costs.found), knobs)
-            start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
-            return await self._drive(asked, intake, judging.making.judge, start, list(map(_without_stop, self.observers)))
-        finally:
-            await answerers.close()
-
     def _has_to_repeat(self, ledger: SqliteLedger, before: dict[str, Any]) -> bool:
         """Whether a process ended before what is asked twice was answered."""
         return self.job.spec.quality.repeat > 0 and not before.get("finished") and ledger.get_meta(REPEATED) is None
-
-    async def _repeat(self, means: Means, stores: Stores) -> Ending:
-        """Ask some of the answered units a second time: how often the same configuration flips by itself."""
-        assert stores.reader is not None
-        assert stores.places is not None
-        wanted = chosen(self.making, stores.reader, stores.places, self.job.spec.quality.repeat)
-        _, next_unit = means.ledger.next_numbers()
-        intake = repeat_intake(wanted, self.making, stores.reader, next_unit)
-        if not intake.is_done:
-            start = Start(next_unit, intake.waiting, read_done=not intake.has_new)
-            ending = await self._drive(means, intake, self.making.judge, start, list(map(_without_progress, self.observers)))
-            if ending.reason is not None:
-                return ending
-        means.ledger.put_meta(**{REPEATED: flipped(wanted, stores.reader)})
-        return Ending()
 
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
@@ -512,23 +396,3 @@ class Run:
 
 def _finish_first(_exit_code: int) -> None:
     """A signal while the end is written down changes nothing any more: it is written whole."""
-
-
-def _without_stop(observer: Observer) -> Observer:
-    """The run stops but once, and says so with its batch."""
-
-    def observe(event: Event) -> None:
-        if not isinstance(event, Stopping):
-            observer(event)
-
-    return observe
-
-
-def _without_progress(observer: Observer) -> Observer:
-    """What comes before the records is no progress of theirs, and the run stops but once."""
-
-    def observe(event: Event) -> None:
-        if not isinstance(event, Progress | Stopping):
-            observer(event)
-
-    return observe
