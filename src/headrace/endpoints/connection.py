@@ -1,4 +1,4 @@
-"""One connection over which HTTP/1.1 is spoken on the event loop: a request is written at once, its reply is read whole."""
+"""One connection over which HTTP/1.1 is spoken on the event loop: a request is written in one piece, its reply is read whole."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import httptools
 
 from headrace.endpoints.deadlines import Deadlines
 from headrace.endpoints.encodings import decoded
+from headrace.endpoints.outbox import Outbox
 from headrace.endpoints.transport import Limits, Reason, Response, TransportError, too_large
 from headrace.values import Sent
 
@@ -28,6 +29,7 @@ class Pool:
     def __init__(self) -> None:
         self.open: dict[Connection, None] = {}
         self.idle: list[Connection] = []  # newest last
+        self.outbox = Outbox()
 
     def take(self) -> Connection | None:
         """The newest that can be used again."""
@@ -54,6 +56,7 @@ class Connection(asyncio.Protocol):
             lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self._waiter: asyncio.Future[Response] | None = None
+        self._request = b""  # what is to be written, until it is
         self._is_discarded = False  # whoever asked for it is gone before it was made
         self._unsent = False  # part of the request is still here: the server cannot have worked on it
         self._idle_since = 0.0
@@ -71,7 +74,7 @@ class Connection(asyncio.Protocol):
     # -- used by the transport
 
     def send(self, request: bytes, now: float, deadline: float) -> asyncio.Future[Response]:
-        """Write one request. The future gives its reply, or TransportError; a caller that gives up calls `abandon`.
+        """Have one request written. The future gives its reply, or TransportError; a caller that gives up calls `abandon`.
 
         `now` and `deadline` are on the clock of the deadlines.
         """
@@ -80,8 +83,15 @@ class Connection(asyncio.Protocol):
         self._begin(deadline)
         self.due = min(deadline, now + self._limits.silence_s)
         waiter = self._waiter = self._loop.create_future()
-        self._socket.write(request)
+        self._request = request
+        self._pool.outbox.put(self, self._loop)
         return waiter
+
+    def write_out(self) -> None:
+        """Write the request that waits, unless nobody waits for its reply any more, or its connection is about to end."""
+        if self._waiter is not None and not self._socket.is_closing():
+            request, self._request = self._request, b""
+            self._socket.write(request)
 
     def is_fit(self) -> bool:
         """Whether an idle connection can be used again."""
@@ -127,6 +137,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._waiter is None:  # nothing was asked
             self._leave()
+            return
+        if self._request:
+            self._fail(TransportError(Reason.CONNECTION, Sent.NO, "no connection: the server spoke before it was asked"))
             return
         self._heard_at = self._deadlines.now()
         self._held += len(data)
@@ -257,7 +270,7 @@ class Connection(asyncio.Protocol):
         return TransportError(Reason.PROTOCOL, Sent.MAYBE, f"the reply is not valid HTTP: {error}")
 
     def _sent(self) -> Sent:
-        return Sent.NO if self._unsent and not self._heard_at else Sent.MAYBE
+        return Sent.NO if (self._request or self._unsent) and not self._heard_at else Sent.MAYBE
 
     def _leave(self) -> None:
         """It takes no request any more."""

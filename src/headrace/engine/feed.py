@@ -17,6 +17,8 @@ from headrace.protocols import Batch
 from headrace.values import Capacity, Failure, Reply
 
 LEASED_AHEAD_S = 0.25  # where each answer may change the order, leases are taken for so long ahead
+# What goes in so long is leased at once, however small the window: less would be gone before more can be durable.
+COMMITTED_WITHIN_S = 0.1
 
 
 class Feed:
@@ -35,6 +37,8 @@ class Feed:
         self._holding: dict[int, Work] = {}
         self._order = 0
         self._out = 0  # units that were taken and are not back
+        self._aim = 0  # leases that were wanted when last looked,
+        self._taken = 0  # and units taken since
         self._answers = 0
         self._began = math.inf  # when the first was taken
         self.made = supply.made
@@ -117,8 +121,13 @@ class Feed:
         if self._ready and (prefer_fresh or not due) and (due or self.waiting < max(4 * self.window, 1024)):
             work = self._ready.popleft()
             self._out += 1
-            self._began = min(self._began, now)
-            self._top_up()
+            if not self._answers:
+                self._began = min(self._began, now)
+            self._taken += 1
+            # A few at a time, where each look at the order has its price.
+            left = len(self._ready)
+            if self._taken * 8 >= self._aim or not left or left + 1 == self._aim // 2:
+                self._top_up()
             return work
         if due:
             self._out += 1
@@ -137,8 +146,8 @@ class Feed:
     def on_back(self, work: Work, result: Reply | Failure | None) -> None:
         """A unit that was taken is back. None: it was not sent."""
         self._out -= 1
+        self._answers += isinstance(result, Reply)
         if not self._pool.is_input:
-            self._answers += isinstance(result, Reply)
             self._pool.on_back(work.seq, result)
             if self._is_held:
                 self._top_up()
@@ -176,14 +185,14 @@ class Feed:
 
         Leases are refilled one by one as they are used, so that each commit carries what was used during the one before.
         """
-        ahead = self._ahead()
+        ahead = self._aim = self._ahead()
+        self._taken = 0
         ready, leasing, pool = self._ready, self._leasing, self._pool
         if self._stopped or not self._may_lease:
             return
         room = ahead - len(ready) - len(leasing)
         if self.made.ready and room > 0:
             room -= self._lease_made(room)
-        # A few at a time, where each look at the order has its price.
         if len(pool) and room > 0 and (room * 8 >= ahead or not ready or pool.is_input):
             before = len(leasing)
             self._lease(room)
@@ -227,19 +236,20 @@ class Feed:
 
     def _ahead(self) -> int:
         """How many leases are to be there, durable or soon: a window; or what is free and what goes in a quarter of a second."""
+        at_once = int(COMMITTED_WITHIN_S * self._pace()) if self._answers >= 4 * self.window else 0
         if self._pool.is_input:
-            return max(self.window, 2)
+            return max(self.window, 2, at_once)
         free = max(self.window - self._out, 0)
         if self._pool.order.has_own_caches and self._pool.order.has_prefixes:
             return free  # which of them suits a slot is known once it is empty
-        return free + min(self.window, 2 + int(LEASED_AHEAD_S * self._pace()))
+        return free + max(min(self.window, 2 + int(LEASED_AHEAD_S * self._pace())), at_once)
 
     def _pace(self) -> float:
         """Units a second, to decide how far ahead work is prepared."""
-        if self.rate < math.inf or self._pool.is_input:
+        if self.rate < math.inf:
             return self.rate
         if not self._answers:
-            return 0.0
+            return math.inf if self._pool.is_input else 0.0
         return self._answers / max(asyncio.get_running_loop().time() - self._began, 1e-3)
 
     def on_landed(self, batch: Batch) -> None:

@@ -41,7 +41,7 @@ def mapped(path: Path) -> Iterator[None]:
 def connect_writer(path: Path) -> sqlite3.Connection:
     """The one writing connection: WAL, synchronous=FULL, transactions by hand. Makes a new ledger where there is no file."""
     with mapped(path):
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=128)
         try:
             _refuse_foreign(db, path)  # before a setting is written into a file that is not ours
             mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]

@@ -27,7 +27,7 @@ INSERT INTO reduction (item, level, n, first, stop, is_last, unit) VALUES (?, ?,
 INSERT INTO unit (seq, hash, kind, config, item, n, state, ask, spent, age) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0);
 
 -- lease_range: leases of units that follow each other
-UPDATE unit SET state = 1 WHERE seq BETWEEN ? AND ? AND state = 0;
+UPDATE unit SET state = 1 WHERE (seq BETWEEN ? AND ?) AND state = 0;
 
 -- release: a leased unit that was not sent, or one whose send decided nothing about it, goes back
 UPDATE unit SET state = 0 WHERE seq = ? AND state = 1;

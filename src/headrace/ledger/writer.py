@@ -102,18 +102,18 @@ class SqliteLedger:
         next_unit = max(self._next_unit, batch.units[-1].seq + 1) if batch.units else self._next_unit
         self._run("BEGIN IMMEDIATE")
         if batch.items:
-            self._insert("insert_item", [item_row(item) for item in batch.items])
+            self._put_rows("insert_item", [item_row(item) for item in batch.items])
         if batch.pieces:
-            self._insert("insert_piece", batch.pieces)
+            self._put_rows("insert_piece", batch.pieces)
         if batch.units:
-            self._insert("insert_unit", [unit_row(unit, unit.config) for unit in batch.units])
+            self._put_rows("insert_unit", [unit_row(unit, unit.config) for unit in batch.units])
         if batch.slices:
             self._write_slices(batch)
         if batch.leases:
             leases = sorted(batch.leases)
             for last in {leases[-1], leases[bisect_left(leases, FIRST_MADE) - 1]}:
                 self._refuse_unknown(last, next_unit)
-            self._many("lease_range", ranges(leases))
+            self._put_rows("lease_range", ranges(leases))
         next_attempt, next_made = self._next_attempt, self._next_made
         if batch.outcomes:
             next_attempt = self._write_outcomes(batch.outcomes, next_attempt, next_unit)
@@ -124,18 +124,18 @@ class SqliteLedger:
         if batch.reopened:
             self._many("reopen", ((seq,) for seq in batch.reopened))
         if batch.samples:
-            self._insert("insert_sample", [sample_row(sample) for sample in batch.samples])
+            self._put_rows("insert_sample", [sample_row(sample) for sample in batch.samples])
             loads = [(one.at, one.endpoint, one.waiting, one.kv_used) for one in batch.samples if one.says_load]
-            self._insert("insert_load", loads)
+            self._put_rows("insert_load", loads)
         if batch.meta:
-            self._insert("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
+            self._put_rows("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
         self._run("COMMIT")
         return next_attempt, next_unit, next_made
 
     def _write_slices(self, batch: Batch) -> None:
-        self._insert("insert_slice", [slice_row(part) for part in batch.slices])
+        self._put_rows("insert_slice", [slice_row(part) for part in batch.slices])
         divided = {part.item for part in batch.slices}
-        self._insert("insert_member", [(unit, item) for item, _, unit in batch.pieces if item in divided])
+        self._put_rows("insert_member", [(unit, item) for item, _, unit in batch.pieces if item in divided])
 
     def _follow(self, following: Following, batch: Batch, next_attempt: int) -> tuple[int, int]:
         """Make what joins the answers that are complete now; where those answers are there already, also what joins them."""
@@ -164,14 +164,14 @@ class SqliteLedger:
     ) -> None:
         """Write an item's level: each reduction under its unit's number, and the units that are new."""
         item, _ = level
-        self._insert("insert_unit", [unit_row(unit, unit.config) for unit in units])
-        self._insert("insert_made", [(bytearray(unit.hash), unit.seq) for unit in units])
-        self._insert("insert_member", [(number, item) for number in numbers])
+        self._put_rows("insert_unit", [unit_row(unit, unit.config) for unit in units])
+        self._put_rows("insert_made", [(bytearray(unit.hash), unit.seq) for unit in units])
+        self._put_rows("insert_member", [(number, item) for number in numbers])
         rows = [
             (*level, made.n, made.first, made.stop, 1 if made.is_last else 0, number)
             for made, number in zip(reductions, numbers, strict=True)
         ]
-        self._insert("insert_reduction", rows)
+        self._put_rows("insert_reduction", rows)
 
     def _write_outcomes(self, outcomes: Sequence[Outcome], number: int, next_unit: int, next_made: int | None = None) -> int:
         """`number` is the first attempt's; returns that of the next."""
@@ -204,14 +204,14 @@ class SqliteLedger:
             number += 1
         if attempts:
             # SQLite copies what a statement is given: large replies go in one by one.
-            self._insert("insert_attempt", attempts, widest=1 if volume > _LARGE else WIDTHS[0])
-            self._insert("settle", settled)
+            self._put_rows("insert_attempt", attempts, widest=1 if volume > _LARGE else WIDTHS[0])
+            self._put_rows("settle", settled)
         if scores:
-            self._insert("insert_score", scores)
+            self._put_rows("insert_score", scores)
         if bounds:
-            self._insert("insert_bound", bounds)
+            self._put_rows("insert_bound", bounds)
         if timings:
-            self._insert("insert_timing", timings)
+            self._put_rows("insert_timing", timings)
         if unsent:
             self._many("settle_unsent", unsent)
         return number
@@ -239,7 +239,7 @@ class SqliteLedger:
             try:
                 self._run("BEGIN IMMEDIATE")
                 self._query("forget_grades", ())
-                self._insert("insert_grade", rows)
+                self._put_rows("insert_grade", rows)
                 self._run("COMMIT")
             except BaseException:
                 self._roll_back()
@@ -280,8 +280,8 @@ class SqliteLedger:
                 self._run("BEGIN IMMEDIATE")
                 self._many("requeue", ((bytearray(value), config, seq) for seq, value in units))
                 self._many("requeue_item", ((item.notes, item.seq) for item in items))
-                self._insert("insert_piece", revived.pieces)
-                self._insert("insert_unit", [unit_row(unit, config) for unit in revived.units])
+                self._put_rows("insert_piece", revived.pieces)
+                self._put_rows("insert_unit", [unit_row(unit, config) for unit in revived.units])
                 if revived.slices:
                     self._write_slices(revived)
                 self._run("COMMIT")
@@ -361,8 +361,8 @@ class SqliteLedger:
         for row in rows:
             self._put(SQL[name], row)
 
-    def _insert(self, name: str, rows: Sequence[tuple[Any, ...]], widest: int = WIDTHS[0]) -> None:
-        """Insert rows, many a statement: each statement gives up the interpreter's lock and has to win it back."""
+    def _put_rows(self, name: str, rows: Sequence[tuple[Any, ...]], widest: int = WIDTHS[0]) -> None:
+        """Write rows, as many a statement as there are statements for."""
         if self._hook is not None:
             self._hook(name)
         at = 0

@@ -44,8 +44,11 @@ class FakeSocket:
         return self.closed
 
 
-def told(scene: Callable[[Connection, FakeSocket, Pool, asyncio.Future[Response]], None], limits: Limits | None = None) -> None:
-    """Play a scene with a connection that has sent a request."""
+Scene = Callable[[Connection, FakeSocket, Pool, asyncio.Future[Response]], None]
+
+
+def told(scene: Scene, limits: Limits | None = None, *, written: bool = True) -> None:
+    """Play a scene with a connection that has sent a request; not `written`: in the same round of the event loop."""
 
     async def play() -> None:
         loop = asyncio.get_running_loop()
@@ -53,7 +56,14 @@ def told(scene: Callable[[Connection, FakeSocket, Pool, asyncio.Future[Response]
         connection = Connection(pool, deadlines, limits or Limits())
         connection.connection_made(wire)  # type: ignore[arg-type]  # as much of one as is used
         waiter = connection.send(b"request", deadlines.now(), deadlines.now() + 60.0)
+        assert not wire.written
+        if written:
+            await asyncio.sleep(0)
+            assert wire.written == [b"request"]
         scene(connection, wire, pool, waiter)
+        if not written:
+            await asyncio.sleep(0)
+            assert not wire.written
         if waiter.done():
             waiter.exception()
         if connection in pool.open:
@@ -158,3 +168,53 @@ def test_a_connection_that_was_closed_as_it_was_made_has_sent_nothing() -> None:
         assert wire.written == [b"request"]
 
     told(scene)
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        lambda connection, waiter: connection.abandon(waiter),
+        lambda connection, _: connection.connection_lost(ConnectionResetError(104, "reset")),
+        lambda connection, _: connection.eof_received(),
+        lambda connection, _: connection.data_received(REPLIES["a length"]),
+        lambda connection, _: connection.on_due(connection.due),
+    ],
+    ids=["its caller gave up", "it was lost", "its server hung up", "its server spoke before it was asked", "its time was over"],
+)
+def test_what_is_not_written_yet_when_its_connection_ends_is_never_written(
+    scene: Callable[[Connection, asyncio.Future[Response]], None],
+) -> None:
+    def ended(connection: Connection, wire: FakeSocket, _: Pool, waiter: asyncio.Future[Response]) -> None:
+        scene(connection, waiter)
+        assert wire.closed
+        if waiter.done():
+            error = waiter.exception()
+            assert isinstance(error, TransportError)
+            assert error.sent is Sent.NO
+
+    told(ended, written=False)
+
+
+def test_requests_of_one_round_are_written_together_and_in_order() -> None:
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        deadlines, pool, written = Deadlines(loop), Pool(), list[bytes]()
+        connections = [Connection(pool, deadlines, Limits()) for _ in range(3)]
+        for number, connection in enumerate(connections):
+            wire = FakeSocket()
+            wire.written = written
+            connection.connection_made(wire)  # type: ignore[arg-type]  # as much of one as is used
+            connection.send(b"request %d" % number, deadlines.now(), deadlines.now() + 60.0)
+        rounds = list[int]()
+        loop.call_soon(lambda: rounds.append(len(written)))
+        assert not written
+        await asyncio.sleep(0)
+        assert rounds == [3]
+        assert written == [b"request 0", b"request 1", b"request 2"]
+        connections[0].send(b"again", deadlines.now(), deadlines.now() + 60.0)
+        await asyncio.sleep(0)
+        assert written[-1] == b"again"
+        for connection in connections:
+            connection.connection_lost(None)
+
+    run_virtual(play())

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from headrace.ledger.statements import HASH_LISTS, SQL, WIDE, load, read_text, widened
+from headrace.ledger.statements import HASH_LISTS, SQL, WIDE, load, ranged, read_text, widened
 from headrace.ledger.writer import ranges
 
 
@@ -38,6 +38,18 @@ def test_a_wide_statement_repeats_its_row_and_nothing_else() -> None:
     assert widened(statement, 3) == statement.replace(
         "(?, nullif(?, 0))", "(?, nullif(?, 0)), (?, nullif(?, 0)), (?, nullif(?, 0))"
     )
+
+
+def test_a_condition_on_one_range_becomes_one_on_several() -> None:
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t (seq INTEGER PRIMARY KEY, state INTEGER)")
+    db.executemany("INSERT INTO t VALUES (?, ?)", [(number, number == 4) for number in range(12)])
+    statement = "SELECT seq FROM t WHERE (seq BETWEEN ? AND ?) AND state = 0"
+    assert ranged(statement, 1) == statement
+    assert [row[0] for row in db.execute(ranged(statement, 3), (1, 2, 4, 5, 9, 9))] == [1, 2, 5, 9]
+    plan = " ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {ranged(statement, 3)}", (1, 2, 4, 5, 9, 9)))
+    assert "SCAN" not in plan
+    db.close()
 
 
 def test_no_statement_takes_more_values_than_any_sqlite_allows() -> None:
