@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from headrace import canon
 
@@ -353,6 +353,15 @@ class JudgeSpec(Section):
     )
 
 
+SCORERS = ("exact", "field", "numeric", "contains", "regex", "json_subset", "judge")
+
+
+def _known_scorer(name: str) -> str:
+    if name not in SCORERS and re.fullmatch(r"python:[\w.]+:\w+", name) is None:
+        raise ValueError(f"{', '.join(SCORERS)}, or python:module:function")
+    return name
+
+
 class QualitySpec(Section):
     sample: Annotated[float, Field(gt=0, lt=1)] | Annotated[int, Field(ge=0, strict=True)] = Field(
         0.05, description="How many done items are put aside for review: a share, or a whole number."
@@ -365,9 +374,8 @@ class QualitySpec(Section):
     repeat: Annotated[int, Field(ge=0)] = Field(
         0, description="So many units are asked twice: how often the same configuration flips by itself."
     )
-    scorer: str = Field(
+    scorer: Annotated[str, AfterValidator(_known_scorer)] = Field(
         "exact",
-        pattern=r"^(exact|field|numeric|contains|regex|json_subset|judge|python:[\w.]+:\w+)$",
         description="How an answer is held against `expected`: exact | field | numeric | contains | regex | json_subset | "
         "python:module:function | judge.",
     )

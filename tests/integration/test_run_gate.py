@@ -250,3 +250,28 @@ def test_an_estimate_names_what_is_asked_beside_the_batch(mill: Any) -> None:
     words = " ".join(told.out.replace("note:", " ").split())
     assert "the eval set takes 60 requests more" in words
     assert "quality.repeat asks 5 units a second time" in words
+
+
+def test_a_group_that_no_record_has_is_told_before_anything_is_asked(mill: Any) -> None:
+    put(mill, group="document")
+    told = mill.command("eval", "job.toml")
+    assert told.code == 2
+    assert told.err.strip() == "headrace: quality.group: no record of quality.evalset has a field 'document'"
+    assert not mill.runs
+
+
+def test_a_function_that_scores_nothing_says_why_and_lets_nothing_through(mill: Any) -> None:
+    put(mill, golden=6, scorer="python:mine:f", gate={"min_score": 0.0})
+    mill.write("mine.py", "def f(answer, expected, record):\n    return record['lacks']\n")
+    refused = mill.rehearse(answer="label", table=TABLE)
+    assert (refused.result.exit_code, refused.seen["requests"]) == (6, 6)
+    told = mill.command("eval", "job.toml")
+    assert told.code == 6
+    assert "6, scorer: f raised KeyError: 'lacks'; 0 is one\n" in told.out
+
+
+def test_a_scorer_that_there_is_not_names_those_that_there_are(mill: Any) -> None:
+    put(mill, scorer="fuzzy")
+    told = mill.command("eval", "job.toml")
+    assert "quality.scorer: found 'fuzzy'; allowed: exact, field, numeric" in told.err
+    assert "or python:module:function" in told.err

@@ -16,6 +16,7 @@ from headrace.observe.text import printable
 from headrace.policy.amounts import counted
 
 _CELL = 24
+_CAUSE = 160
 _ROWS = 20
 
 
@@ -53,6 +54,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     rows = [
         ("eval set", f"{counted(found['n_total'], 'record')}, {found['n_scored']:,} scored"),
         ("errors", f"{errors}: not scored" if errors else "none"),
+        *(("", _cause(one)) for one in found.get("causes", ())),
         ("score", _score(found)),
         *_baseline(found["baseline"]),
         ("gate", found["gate"]),
@@ -69,8 +71,17 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
         lines += ["", *columns(shown)]
     for worse in (found["baseline"] or {}).get("worse", ()):
         old, new = _word(worse["old"]), _word(worse["new"])
-        lines.append(f"worse: {printable(str(worse['id']), _CELL)}: {old} became {new}, expected {_word(worse['expected'])}")
+        lines.append(f"worse: {_id(worse['id'])}: {old} became {new}, expected {_word(worse['expected'])}")
     return lines
+
+
+def _cause(one: Mapping[str, Any]) -> str:
+    return f"{one['count']:,}, {printable(one['error'], _CAUSE)}; {_id(one['id'])} is one"
+
+
+def _id(key: str) -> str:
+    """By what a record is known, without the quotes of JSON."""
+    return printable(key[1:-1] if key.startswith('"') and key.endswith('"') else key, _CELL)
 
 
 def _score(found: Mapping[str, Any]) -> str:

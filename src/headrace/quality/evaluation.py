@@ -17,6 +17,7 @@ MOST_ERRORS = 0.02  # of all records: with more the gate cannot tell
 POLICY = "a quarantined answer is wrong; a failed one is an error, and not scored; score is the mean over n_scored"
 _MOST_CLASSES = 100
 _EXAMPLES = 20
+_CAUSES = 5
 
 
 class Grade(Struct, frozen=True):
@@ -53,9 +54,19 @@ def document(grades: Sequence[Grade], baseline: dict[str, Any] | None, decision:
     return {
         "n_total": len(grades), "n_scored": len(scored), "n_error": dict(sorted(errors.items())),
         "score": sum(scored) / len(scored) if scored else None, "interval": list(interval(scored)),
-        "policy": POLICY, "per_class": figures, "confusion": confusion(grades) if figures else [],
+        "causes": causes(grades), "policy": POLICY, "per_class": figures, "confusion": confusion(grades) if figures else [],
         "baseline": baseline, "gate": decision.gate, "reasons": decision.reasons, "warnings": decision.warnings,
     }  # fmt: skip
+
+
+def causes(grades: Sequence[Grade]) -> list[dict[str, Any]]:
+    """Why records could not be scored, the commonest causes first, each with a record of its own."""
+    found: dict[str, list[str]] = {}
+    for grade in grades:
+        if grade.score is None:
+            found.setdefault(grade.error or "", []).append(grade.key)
+    commonest = sorted(found.items(), key=lambda of: -len(of[1]))[:_CAUSES]
+    return [{"error": error, "count": len(keys), "id": keys[0]} for error, keys in commonest]
 
 
 def interval(scores: Sequence[float]) -> tuple[float, float]:
@@ -157,7 +168,7 @@ def compare(run: str, old: Mapping[str, Grade], new: Sequence[Grade], margin: fl
 
 
 def decide(gate: GateSpec | None, grades: Sequence[Grade], comparison: Comparison | None) -> Decision:
-    """Only a score below `min_score`, a baseline that is clearly better, or (by `unclear`) not knowing refuses."""
+    """Only a score that is not `min_score`, a baseline that is clearly better, or (by `unclear`) not knowing refuses."""
     if gate is None:
         return Decision("none", [], [])
     refusals: list[str] = []
@@ -167,7 +178,7 @@ def decide(gate: GateSpec | None, grades: Sequence[Grade], comparison: Compariso
     score = sum(scored) / len(scored) if scored else None
     if gate.min_score is not None:
         if score is None:
-            unclear.append("nothing could be scored")
+            refusals.append(f"nothing could be scored, and quality.gate.min_score = {gate.min_score:g} is wanted")
         elif score < gate.min_score:
             refusals.append(f"the score {score:.4g} of {len(scored):,} is below quality.gate.min_score = {gate.min_score:g}")
     if errors > MOST_ERRORS * len(grades):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +147,8 @@ def _python(name: str, base: Path) -> Scorer:
         raise SpecError(f"{wrong}: {path} is no Python file", key="quality.scorer")
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
         function = getattr(module, function_name)
     except (Exception, SystemExit) as error:
         raise SpecError(f"{wrong}: {path} cannot be used ({_one_line(error)})", key="quality.scorer") from error
@@ -153,7 +157,8 @@ def _python(name: str, base: Path) -> Scorer:
 
     def score(answer: Any, expected: Any, record: dict[str, Any]) -> float:
         try:
-            found = function(answer, expected, record)
+            with redirect_stdout(sys.stderr):  # what it prints is no part of a document
+                found = function(answer, expected, deepcopy(record))
         except (Exception, SystemExit) as error:
             raise ScoringError(f"{function_name} raised {_one_line(error)}") from error
         if not isinstance(found, bool | int | float) or not 0 <= found <= 1:

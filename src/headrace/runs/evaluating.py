@@ -77,6 +77,7 @@ def read_evalset(job: Job, making: Making) -> EvalSet | None:
         source = open_source(quality.evalset, job.base, max_record=job.spec.input.max_record)
     except InputError as error:
         raise SpecError(f"quality.evalset: {error}", key="quality.evalset", allowed="records with `expected`") from None
+    has_groups = False
     try:
         done = False
         while not done:
@@ -90,10 +91,17 @@ def read_evalset(job: Job, making: Making) -> EvalSet | None:
                 records.append(_record(job, making, record.fields, len(records), keys))
                 if (why := check_expected(quality, record.fields[EXPECTED])) is not None:
                     raise _unusable(record.number, why)
+                has_groups |= quality.group is not None and quality.group in record.fields
     finally:
         source.close()
     if not records:
         raise SpecError("quality.evalset has no record", key="quality.evalset", allowed="records with `expected`")
+    if quality.group is not None and not has_groups:
+        raise SpecError(
+            f"quality.group: no record of quality.evalset has a field {quality.group[:60]!a}",
+            key="quality.group",
+            allowed="a field of the eval set's records",
+        )
     return EvalSet(records, scorer, judging)
 
 

@@ -29,6 +29,15 @@ def test_what_was_not_scored_stands_beside_the_score() -> None:
     assert found["interval"] == pytest.approx([0.3006, 0.9544], abs=1e-4)
 
 
+def test_why_records_were_not_scored_is_told_the_commonest_first() -> None:
+    rare = Grade("k9", "x", None, None, "scorer: f raised ValueError: no")
+    found = document([rare, *grades(None, 1.0, None)], None, Decision("none", [], []))
+    assert found["causes"] == [
+        {"error": "timeout: late", "count": 2, "id": "k0"},
+        {"error": "scorer: f raised ValueError: no", "count": 1, "id": "k9"},
+    ]
+
+
 def test_nothing_scored_is_no_score() -> None:
     found = document(grades(None), None, Decision("none", [], []))
     assert (found["score"], found["interval"], found["per_class"]) == (None, [0.0, 1.0], {})
@@ -104,7 +113,13 @@ def test_what_is_not_clear_warns_or_refuses(unclear: Any, gate: str) -> None:
     assert found.gate == gate
     (said,) = found.reasons or found.warnings
     assert said.startswith("whether it is worse than run r is not enough to tell; about ")
-    assert decide(GateSpec(min_score=0.5, unclear=unclear), grades(None), None).gate == gate
+
+
+@pytest.mark.parametrize("unclear", ["warn", "refuse"])
+def test_a_least_score_of_which_nothing_is_known_refuses(unclear: Any) -> None:
+    found = decide(GateSpec(min_score=0.0, unclear=unclear), grades(None, None), None)
+    assert found.gate == "refused"
+    assert found.reasons[0] == "nothing could be scored, and quality.gate.min_score = 0 is wanted"
 
 
 def test_evl_01_errors_neither_raise_the_score_nor_hide() -> None:
