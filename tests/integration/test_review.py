@@ -121,7 +121,7 @@ def test_verdicts_are_kept_corrected_exported_and_taken_back(mill: Any) -> None:
         _, first = asked(address, "api/next?reviewer=ann")
         assert first["next"]["record"]["text"] == f"row {first['next']['item']}."
         item = first["next"]["item"]
-        _, second = asked(address, "api/verdict", {"reviewer": "ann", "item": item, "verdict": "accept", "note": "fine"})
+        _, second = asked(address, "api/verdict", {"reviewer": "ann", "item": item, "verdict": "accept", "note": "fine \ud800"})
         assert second["progress"] == {"mine": 1, "seen": 1, "total": 40}
         wrong = second["next"]["item"]
         asked(address, "api/verdict", {"reviewer": "ann", "item": wrong, "verdict": "reject"})
@@ -134,12 +134,16 @@ def test_verdicts_are_kept_corrected_exported_and_taken_back(mill: Any) -> None:
         for bad in (
             {"reviewer": "ann", "item": 10**9, "verdict": "accept"},
             {"reviewer": "ann", "item": item, "verdict": "maybe"},
+            {"reviewer": "ann", "item": wrong, "verdict": "correct"},
+            {"reviewer": "ann", "item": True, "verdict": "accept"},
             [],
             b"{",
         ):
             assert asked(address, "api/verdict", bad)[0] == 400
     assert "reviewed  2 items of 190, 0 skipped" in mill.said
     assert mill.command("review", "--export", "golden.jsonl").code == 0
+    told = mill.command("review", "--export", "golden.jsonl")
+    assert (told.code, "is there already" in told.err) == (2, True)  # somebody may have worked on it
     rows = {row["id"]: row["expected"] for row in mill.rows(mill.folder / "golden.jsonl")}
     assert rows[f"r{wrong}"] == "blue"
     assert len(rows) == 2

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 
 from headrace import canon
 from headrace.errors import DiskError, InputBrokenError, SpecError
@@ -124,14 +123,18 @@ class Reviewing:
         """A verdict as it came from a page. Raises SpecError for one that is none."""
         item, verdict, reviewer = given.get("item"), given.get("verdict"), given.get("reviewer")
         note, correction = given.get("note"), given.get("correction")
-        if not isinstance(item, int) or item not in self.sample.strata:
+        if not isinstance(item, int) or isinstance(item, bool) or item not in self.sample.strata:
             raise SpecError("review: no such item in the sample", key="item")
         if verdict not in VERDICTS or not isinstance(reviewer, str) or not reviewer.strip() or len(reviewer) > 100:
             raise SpecError("review: a verdict and a reviewer's name are needed", key="verdict", allowed=", ".join(VERDICTS))
         if note is not None and not isinstance(note, str):
             raise SpecError("review: a note is a text", key="note")
+        if verdict == "correct" and "correction" not in given:
+            raise SpecError("review: what would be right is needed", key="correction", allowed="any JSON")
         text = None if verdict != "correct" else canon.encode(correction).decode()
-        return Review(reviewer.strip(), item, str(verdict), self.sample.strata[item], text, note or None)
+        return Review(
+            _whole(reviewer.strip()), item, str(verdict), self.sample.strata[item], text, None if not note else _whole(note)
+        )
 
     def progress(self, reviewer: str, store: ReviewStore) -> dict[str, int]:
         """How far one reviewer is, and all together."""
@@ -153,16 +156,32 @@ class Reviewing:
             yield {**shown["record"], "expected": expected}
 
 
+def _whole(text: str) -> str:
+    """Without halves of characters, which no file can hold as they are."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def export_reviewed(folder: RunFolder, to: Path) -> int:
-    """Write what was reviewed as an eval set, in JSON lines; returns the records. Raises DiskError, LedgerError."""
+    """Write what was reviewed as an eval set, in JSON lines; returns the records.
+
+    Raises SpecError for a file that is there: it may be an eval set that somebody has worked on. DiskError, LedgerError.
+    """
     reviewing, store = Reviewing(folder), ReviewStore(folder.path, writable=False)
     count = 0
     try:
-        with to.open("wb") as file:
+        with to.open("xb") as file:
             for record in reviewing.eval_records(store):
-                file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+                file.write(canon.encode(record) + b"\n")
                 count += 1
+    except FileExistsError:
+        raise SpecError(
+            f"--export: {to} is there already, perhaps with other corrections; give another name",
+            key="--export",
+            allowed="a new file",
+        ) from None
     except OSError as error:
+        if count:
+            to.unlink(missing_ok=True)
         raise DiskError(f"--export: {to}: cannot be written ({error.strerror}).") from error
     finally:
         reviewing.close()
