@@ -42,7 +42,9 @@ class Mirrored(MemoryLedger):
         self.file.recover(*args, **options)
 
 
-def lived(folder: Path, monkeypatch: pytest.MonkeyPatch, stops_s: tuple[float, ...]) -> tuple[dict[str, Any], PageFigures]:
+def lived(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, stops_s: tuple[float, ...], laws: Laws = LAWS
+) -> tuple[dict[str, Any], PageFigures]:
     """The status and the page's figures of a run whose processes are stopped at these times, until it has finished."""
     folder.mkdir()
     away_s = 0.0
@@ -52,12 +54,14 @@ def lived(folder: Path, monkeypatch: pytest.MonkeyPatch, stops_s: tuple[float, .
             return super().now() + away_s
 
     monkeypatch.setattr(life, "VirtualClock", Clock)
-    one = Life(TEXTS, FakeEndpoint(LAWS), pace=Pace(16), ledger=Mirrored(folder / "ledger.db"), max_steps=10_000_000)
+    one = Life(TEXTS, FakeEndpoint(laws), pace=Pace(16), ledger=Mirrored(folder / "ledger.db"), max_steps=10_000_000)
     for number, stop_s in enumerate(stops_s):
+        one.ledger.file.begin_process()
         ending = one.step(number, interrupt_at_s=(stop_s,))
         assert ending is not None
         assert ending.reason == "interrupted"
         away_s += AWAY_S
+    one.ledger.file.begin_process()
     ending = one.step(len(stops_s))
     assert ending is not None
     assert ending.reason is None
@@ -87,6 +91,16 @@ def test_five_resumes_leave_the_figures_of_one_run(tmp_path: Path, monkeypatch: 
     assert bad(pages) == bad(page)
     assert pages.timeline[-1].minute == pytest.approx(page.timeline[-1].minute, rel=0.12)
     assert max(moment.window for moment in pages.timeline) == max(moment.window for moment in page.timeline) == 16
+
+
+def test_processes_that_live_for_less_than_a_sample_are_counted_for_as_long_as_they_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Laws(latency_ms=100, answer="echo:20", seed=3)
+    whole, _ = lived(tmp_path / "whole", monkeypatch, (), quick)
+    parts, _ = lived(tmp_path / "parts", monkeypatch, (0.6,) * 12, quick)
+    assert parts["items"] == whole["items"]
+    assert parts["rate"]["items_per_minute"] == pytest.approx(whole["rate"]["items_per_minute"], rel=0.12)
 
 
 def bad(page: PageFigures) -> Counter[str]:

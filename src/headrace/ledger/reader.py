@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 from headrace import canon
 from headrace.errors import LedgerError
 from headrace.ledger.connection import connect_reader, mapped
-from headrace.ledger.statements import HASH_LISTS, PENDING_LISTS, SQL
+from headrace.ledger.statements import HASH_LISTS, PENDING_LISTS, PROCESSES, SQL
 from headrace.values import Slice, State, Unit, UnitKind
 
 
@@ -197,15 +198,26 @@ class LedgerReader:
 
     # -- for status
 
-    def parts(self, *names: str, thresholds: Sequence[int] = ()) -> Iterator[list[list[Any]]]:
+    def processes(self) -> tuple[list[range], bool]:
+        """The attempts of each process of the run, by number; and whether all processes noted where theirs begin."""
+        (end,) = self.one("next_attempt")
+        noted: list[int] = self.meta(PROCESSES, [])
+        starts = sorted({1, *(at for at in noted if at < end), end})
+        return [range(*bounds) for bounds in pairwise(starts)], noted[:1] == [1]
+
+    def parts(
+        self, *names: str, thresholds: Sequence[int] = (), among: range | None = None
+    ) -> Iterator[list[list[Any]]]:  # fmt: skip
         """What statements say of one part of the attempts after another: for each part the rows of each statement.
 
-        The parts are so small that a part's pages are read once for all statements. `thresholds` are of `known_uses`.
+        The parts are so small that a part's pages are read once for all statements. `thresholds` are of `known_uses`; `among`:
+        of these attempts alone.
         """
         given = {"thresholds": canon.encode(list(thresholds)).decode()}
-        (end,) = self.one("next_attempt")
-        for first in range(0, end, _PART):
-            yield [self.all(name, {"first": first, "last": first + _PART - 1, **given}) for name in names]
+        numbers = range(0, self.one("next_attempt")[0]) if among is None else among
+        for first in numbers[::_PART]:
+            last = min(first + _PART, numbers.stop) - 1
+            yield [self.all(name, {"first": first, "last": last, **given}) for name in names]
 
     # -- for the output
 

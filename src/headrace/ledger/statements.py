@@ -6,6 +6,7 @@ import re
 from importlib import resources
 
 SCHEMA_VERSION = 6
+PROCESSES = "processes"  # the fact that names the first attempt of each process of the run
 # Each statement gives up the interpreter's lock and has to win it back, so that rows are written in as few as can be.
 WIDTHS = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # rows that one statement writes
 LIST_WIDTHS = (1, 8, 64, 500)  # values that one IN list holds

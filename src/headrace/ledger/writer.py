@@ -28,7 +28,7 @@ from headrace.ledger.rows import (
     unit_row,
     unsent_row,
 )
-from headrace.ledger.statements import SQL, WIDE, WIDTHS
+from headrace.ledger.statements import PROCESSES, SQL, WIDE, WIDTHS
 from headrace.protocols import Batch, Reducer
 from headrace.values import FIRST_MADE, Attempt, Kind, Note, Origin, Outcome, Reduction, Sent, Slice, State, Unit, UnitKind
 
@@ -309,6 +309,12 @@ class SqliteLedger:
             raise
 
     # -- where it stands
+
+    def begin_process(self) -> None:
+        """Note that the attempts from here on are another process's: between two nobody was at work."""
+        noted = self.get_meta(PROCESSES, [])
+        if noted[-1:] != [self._next_attempt]:
+            self.put_meta(**{PROCESSES: [*noted, self._next_attempt]})
 
     def next_numbers(self) -> tuple[int, int]:
         """The numbers of the next item and the next unit."""

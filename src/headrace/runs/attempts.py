@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,12 +38,13 @@ class Sums(Struct):
 class Attempts(Struct, frozen=True):
     """All attempts of a ledger.
 
-    `sums` by kind (None: accepted), origin and `sent`; `span_s` from the first send to the last end of one; of the accepted
-    ones `seconds`, and `contexts`: prompt and answer together, in tokens, where the usage is known. `spending` is their money.
+    `sums` by kind (None: accepted), origin and `sent`; `span_s` from the first send to the last end of one, summed over the
+    processes of the run (`is_whole`: as far as they are known); of the accepted ones `seconds`, and `contexts`: prompt and answer together, in tokens, where the usage is known. `spending` is their money.
     """
 
     sums: dict[tuple[str | None, int, str], Sums]
     span_s: float
+    is_whole: bool
     seconds: Numbers
     contexts: Numbers
     spending: Spending
@@ -53,25 +55,26 @@ def read_attempts(reader: LedgerReader, tariffs: Tariffs) -> Attempts:
     spending = Spending()
     uses = USES if tariffs.prices else ()
     sums: dict[tuple[str | None, int, str], Sums] = {}
-    begun: list[float] = []
-    ended: list[float] = []
+    span_s = 0.0
     seconds: list[Numbers] = []  # seven digits are enough for figures, and a million take half the room
     contexts: list[Numbers] = []
     statements = ("accepted_attempts", "other_attempts", *uses)
-    for ((*figures, took, held),), others, *used in reader.parts(*statements, thresholds=tariffs.thresholds):
-        for kind, origin, sent, *row in ([[*_ACCEPTED, *figures]] if figures[0] else []) + others:
-            *added, first, last = row
-            sums.setdefault((kind, origin, sent), Sums()).add(*added)
-            if origin == Origin.SENT:
-                begun.append(first)
-                ended.append(last)
-        seconds += [(numbers * _MICRO).astype(np.float32) for numbers in _numbers(took)]
-        contexts += _numbers(held)
-        if used:
-            spending.add_known(tariffs, used[0])
-            spending.add_unknown(tariffs, used[1])
-    span_s = max(ended) - min(begun) if begun else 0.0
-    return Attempts(sums, span_s, _joined(seconds), _joined(contexts), spending)
+    processes, is_whole = reader.processes()
+    for process in processes:
+        begun, ended = math.inf, -math.inf
+        for ((*figures, took, held),), others, *used in reader.parts(*statements, thresholds=tariffs.thresholds, among=process):
+            for kind, origin, sent, *row in ([[*_ACCEPTED, *figures]] if figures[0] else []) + others:
+                *added, first, last = row
+                sums.setdefault((kind, origin, sent), Sums()).add(*added)
+                if origin == Origin.SENT:
+                    begun, ended = min(begun, first), max(ended, last)
+            seconds += [(numbers * _MICRO).astype(np.float32) for numbers in _numbers(took)]
+            contexts += _numbers(held)
+            if used:
+                spending.add_known(tariffs, used[0])
+                spending.add_unknown(tariffs, used[1])
+        span_s += max(0.0, ended - begun)
+    return Attempts(sums, span_s, is_whole, _joined(seconds), _joined(contexts), spending)
 
 
 def count_asks(reader: LedgerReader) -> int:

@@ -165,6 +165,7 @@ class Run:
     async def _settle(self, ledger: SqliteLedger, reading: Reading, source: OpenedSource | None, options: RunOptions) -> Ending:
         spec = self.job.spec
         answerers = Answerers()
+        ledger.begin_process()
         try:
             await answerers.open(self.job, self.making.judge)
             answerers.enter(ledger)

@@ -227,7 +227,9 @@ def _cost(attempts: Attempts, tokens: dict[str, int], *, is_priced: bool) -> dic
 
 
 def _active_seconds(reader: LedgerReader, attempts: Attempts) -> float:
-    """Seconds in which the run was sending: sampled seconds, or for a short run the span of its sends."""
+    """Seconds in which the run was sending. Where an older release left no note of its processes, by the sampled seconds."""
+    if attempts.is_whole:
+        return attempts.span_s
     _, samples, _, _ = reader.one("samples")
     return min(attempts.span_s, samples + 1.0) if samples > 1 and len(attempts.seconds) else attempts.span_s
 
