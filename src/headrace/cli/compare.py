@@ -54,6 +54,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield from _part("is it right", columns([(name, _score(one), _score(other)) for name, one, other in measured]))
     explanations = [
         f"{one['figure']}: {', '.join(one['keys']) if one['keys'] else _nothing(one['figure'])}"
+        + "".join(f"; {name} differs too, and it follows that" for name in one["beside"])
         for one in document["explanations"]
     ]
     if explanations:

@@ -10,7 +10,8 @@ from headrace.reports.changes import Change
 from headrace.reports.operation import Difference
 
 ANSWERS = "answers"
-_PACE = frozenset({"items_per_minute", "latency_s.p50", "latency_s.p95"})
+IN_FLIGHT = "in_flight.mean"
+_PACE = frozenset({"items_per_minute", "latency_s.p50", "latency_s.p95", IN_FLIGHT})
 _FAILING = frozenset({"failure_rate"})
 _RETRIES = frozenset({"retry_rate"})
 _LENGTH = frozenset({"completion_tokens.mean", "cost_per_item"})
@@ -50,7 +51,7 @@ _MOVES: dict[str, frozenset[str]] = {
     "limits.class": _PACE | _RETRIES | _FAILING,
     "limits.order": _PACE | {"cached_share", "cost_per_item"},
     "limits.max_attempts": _RETRIES | _FAILING,
-    "limits.attempt_timeout": _RETRIES | _FAILING | {"latency_s.p95"},
+    "limits.attempt_timeout": _RETRIES | _FAILING | {"latency_s.p95", IN_FLIGHT},
     "limits.unit_deadline": _RETRIES | _FAILING,
     "prices": frozenset({"cost_per_item"}),
     "quality": frozenset(),  # what is measured of the answers, not what makes them
@@ -66,12 +67,20 @@ class Explanation(Struct, frozen=True):
 
     figure: str
     keys: list[str]
+    beside: list[str] = []  # figures that differ too and move this one, whatever moved them
 
 
 def explain(changes: Sequence[Change], differences: Iterable[Difference], *, answers_differ: bool) -> list[Explanation]:
     figures = [difference.name for difference in differences if difference.verdict == "differs"]
     figures += [ANSWERS] if answers_differ else []
-    return [Explanation(figure, [change.key for change in changes if figure in moved_by(change.key)]) for figure in figures]
+    return [
+        Explanation(
+            figure,
+            [change.key for change in changes if figure in moved_by(change.key)],
+            [IN_FLIGHT] if figure.startswith("latency") and IN_FLIGHT in figures else [],
+        )
+        for figure in figures
+    ]
 
 
 def moved_by(key: str) -> frozenset[str]:

@@ -37,6 +37,7 @@ def figures_of(reader: LedgerReader, status: dict[str, Any]) -> Figures:
         "items_per_minute": _scaled(_rate(reader, uses), status["rate"]["items_per_minute"]),
         "latency_s.p50": batched(uses[TOOK], partial(_percentile, 50)),
         "latency_s.p95": batched(uses[TOOK], partial(_percentile, 95)),
+        "in_flight.mean": _in_flight(uses, status["concurrency"]["mean"]),
         "retry_rate": share(requests["retries"], requests["sent"]),
         "failure_rate": share(items["failed"] + items["quarantined"], settled),
         "prompt_tokens.mean": batched(prompts, _mean),
@@ -64,6 +65,17 @@ def _rate(reader: LedgerReader, uses: Numbers) -> Measured:
     ends = came[np.linspace(0, len(came) - 1, BATCHES + 1).astype(int)]
     each = (len(came) - 1) / BATCHES / np.maximum(np.diff(ends), 1e-3)
     return Measured((len(came) - 1) / float(came[-1] - came[0]), spread(each.tolist()))
+
+
+def _in_flight(uses: Numbers, mean: float) -> Measured:
+    """How many were at work at once. It varies as the seconds of the answers of a batch do, over those that the batch took."""
+    order = np.argsort(uses[CAME])
+    if len(order) < LEAST:
+        return Measured(mean or None)
+    ends, each = np.array_split(uses[CAME][order], BATCHES), np.array_split(uses[TOOK][order], BATCHES)
+    lengths = np.maximum(np.diff([ends[0][0], *(end[-1] for end in ends)]), 1e-3)
+    batches = np.array([took.sum() for took in each]) / lengths
+    return _scaled(Measured(float(batches.mean()), spread(batches.tolist())), mean)
 
 
 def _scaled(measured: Measured, value: float) -> Measured:

@@ -114,7 +114,9 @@ class Phases:
             self._warn(line)
         if decision.gate == "refused":
             return Ending(
-                "gate", f"the gate refused: {'; '.join(decision.reasons)}; `headrace eval` lists what was scored, and asks nothing again", 6
+                "gate",
+                f"the gate refused: {'; '.join(decision.reasons)}; `headrace eval` lists what was scored, and asks nothing again",
+                6,
             )
         return Ending()
 

@@ -87,7 +87,9 @@ def test_a_function_beside_the_job_scores(tmp_path: Path) -> None:
 def test_what_a_function_prints_is_no_output_and_the_record_stays_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "loud.py").write_text("print('in')\n\n\ndef f(answer, expected, record):\n    print('x')\n    record.clear()\n    return 1\n")
+    (tmp_path / "loud.py").write_text(
+        "print('in')\n\n\ndef f(answer, expected, record):\n    print('x')\n    record.clear()\n    return 1\n"
+    )
     record = {"n": 1}
     assert score("python:loud:f", "a", "b", tmp_path, record) == 1.0
     assert record == {"n": 1}

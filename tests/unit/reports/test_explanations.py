@@ -30,6 +30,25 @@ def test_what_nothing_explains_says_so_and_what_is_noise_needs_no_explanation() 
     assert found == [Explanation("failure_rate", [])]
 
 
+def test_a_latency_that_differs_beside_what_is_in_flight_follows_that() -> None:
+    found = explain([Change("model.max_tokens", 2, 8)], differing("latency_s.p95", "in_flight.mean"), answers_differ=False)
+    assert found == [
+        Explanation("latency_s.p95", ["model.max_tokens"], ["in_flight.mean"]),
+        Explanation("in_flight.mean", ["model.max_tokens"]),
+    ]
+    assert explain([], differing("latency_s.p95"), answers_differ=False)[0].beside == []
+
+
+def test_long_lists_and_objects_are_compared_line_by_line_and_short_ones_shown_whole() -> None:
+    labels = [f"label {n}" for n in range(9)]
+    (change,) = changes({"answer.labels": labels}, {"answer.labels": [*labels, "other"]})
+    assert change.diff == ["@@ -9 +9,2 @@", ' "label 8"', '+"other"']
+    (change,) = changes({"answer.schema": {"a": "x" * 40}}, {"answer.schema": {"a": "y" * 40}})
+    assert [line for line in change.diff if line[0] in "+-"] == [f'-  "a": "{"x" * 40}"', f'+  "a": "{"y" * 40}"']
+    assert changes({"model.stop": ["a"]}, {"model.stop": ["b"]})[0].diff == []
+    assert changes({"input.records": ["a" * 64]}, {"input.records": ["b" * 64]})[0].diff == []
+
+
 @pytest.mark.parametrize(
     ("key", "moved", "not_moved"),
     [
