@@ -295,6 +295,9 @@ SELECT seq, number, id FROM item WHERE seq = ?;
 -- item_of_unit: the item that a unit of the job itself was first met in
 SELECT item FROM unit WHERE seq = ? AND kind < 2;
 
+-- kind_of_unit: what a unit was asked for
+SELECT kind FROM unit WHERE seq = ?;
+
 -- rows: everything that the output says, one row an item, in order
 SELECT item.seq, item.file, item.offset, item.length, item.number, item.readable, item.notes, item.id, item.error,
     unit.seq, unit.state, unit.error, unit.hash,

@@ -214,7 +214,7 @@ class LedgerReader:
         of these attempts alone.
         """
         given = {"thresholds": canon.encode(list(thresholds)).decode()}
-        numbers = range(0, self.one("next_attempt")[0]) if among is None else among
+        numbers = range(self.one("next_attempt")[0]) if among is None else among
         for first in numbers[::_PART]:
             last = min(first + _PART, numbers.stop) - 1
             yield [self.all(name, {"first": first, "last": last, **given}) for name in names]

@@ -82,6 +82,7 @@ def _compared(a: _Read, b: _Read, labels: Labels) -> dict[str, Any]:
             "accepted_share": [of["share"] if of is not None else None for of in (a.review, b.review)],
         },
         "explanations": [
-            {"figure": one.figure, "keys": one.keys, "beside": one.beside} for one in explain(changed, found, answers_differ=answers.changed > 0)
+            {"figure": one.figure, "keys": one.keys, "beside": one.beside}
+            for one in explain(changed, found, answers_differ=answers.changed > 0)
         ],
     }  # fmt: skip

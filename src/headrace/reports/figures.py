@@ -13,10 +13,15 @@ from headrace.ledger.columns import COMPLETION, PROMPT, TOOK, Numbers, columns, 
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.runs.agreement import Labels, answers_of
 from headrace.runs.failures import item_name
+from headrace.values import UnitKind
 
 BUCKETS = 120  # over time, at most
 BINS = 24
 SLOWEST = 10
+_ASIDE = {
+    UnitKind.EVAL: "a record of the eval set", UnitKind.JUDGE: "the judge", UnitKind.REPEAT: "an item asked twice",
+    UnitKind.CALIBRATE: "the prompt without content",
+}  # fmt: skip
 MOST_LABELS = 20
 
 
@@ -141,4 +146,4 @@ def _in_words(value: Any) -> str:
 
 def _name(reader: LedgerReader, unit: int) -> Any:
     place = reader.one("item_of_unit", (unit,))
-    return item_name(reader, place[0]) if place else f"unit {unit}"
+    return item_name(reader, place[0]) if place else _ASIDE.get(reader.one("kind_of_unit", (unit,))[0], f"unit {unit}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -43,7 +44,8 @@ _CELL = 200
 _GROUPS = 20
 _PROMPT = 20_000
 _PROMPTS = ("prompt.system", "prompt.user", "prompt.prompt", "prompt.messages")
-_CLOCK = "minutes in which it was sending"
+_FEW_MINUTES = 3.0  # a shorter run is drawn over seconds
+_NUMBER = re.compile(r"(score )?[-+]?[0-9][0-9,.]*(e[-+]?[0-9]+)?( ?[%sx])?|unknown|-|")
 
 
 class Part(Struct, frozen=True):
@@ -54,6 +56,25 @@ class Part(Struct, frozen=True):
     rows: list[list[str]]
     text: str = ""
     svg: Markup = Markup("")
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Of each column, whether it holds numbers: they stand right, and are never broken."""
+        return [all(_NUMBER.fullmatch(cell) for cell in column) for column in zip(*self.rows, strict=True)]
+
+
+class Clock(NamedTuple):
+    """How the page counts time."""
+
+    unit: str
+    per_minute: float
+
+    @property
+    def title(self) -> str:
+        return f"{self.unit}s in which it was sending"
+
+    def shown(self, minute: float) -> float:
+        return round(minute * self.per_minute, 3)
 
 
 def write_report(run: RunFolder, to: Path) -> int:
@@ -166,22 +187,29 @@ def _groups(groups: list[dict[str, Any]]) -> Part:
     return Part("What failed, was quarantined or rejected", ["kind", "status", "records", "cause", "such as"], rows)
 
 
+def _clock(figures: PageFigures) -> Clock:
+    is_short = not figures.timeline or figures.timeline[-1].minute < _FEW_MINUTES
+    return Clock("second", 60.0) if is_short else Clock("minute", 1.0)
+
+
 def _throughput(figures: PageFigures) -> Part:
-    rows = [{_CLOCK: one.minute, "settled a minute": one.settled_per_minute} for one in figures.timeline]
+    clock = _clock(figures)
+    rows = [{clock.title: clock.shown(one.minute), "settled a minute": one.settled_per_minute} for one in figures.timeline]
     return Part(
         "Throughput",
-        ["minute", "settled a minute", "retries", "share of the time paused"],
+        [clock.unit, "settled a minute", "retries", "share of the time paused"],
         [
-            [f"{one.minute:g}", f"{one.settled_per_minute:,.1f}", _count(one.retries), f"{one.paused_share:.0%}"]
+            [f"{clock.shown(one.minute):g}", f"{one.settled_per_minute:,.1f}", _count(one.retries), f"{one.paused_share:.0%}"]
             for one in figures.timeline
         ],
-        svg=_drawn(charts.area(rows, _CLOCK, "settled a minute")) if len(rows) > 1 else Markup(""),
+        svg=_drawn(charts.area(rows, clock.title, "settled a minute")) if len(rows) > 1 else Markup(""),
     )
 
 
 def _in_flight(status: dict[str, Any], figures: PageFigures) -> Part:
+    clock = _clock(figures)
     rows = [
-        {_CLOCK: one.minute, "requests": value, "which": which}
+        {clock.title: clock.shown(one.minute), "requests": value, "which": which}
         for which in ("in flight", "window")
         for one in figures.timeline
         for value in [one.in_flight if which == "in flight" else one.window]
@@ -189,10 +217,13 @@ def _in_flight(status: dict[str, Any], figures: PageFigures) -> Part:
     bound = status["concurrency"]["bound_by"]
     return Part(
         "In flight, and how many might have been",
-        ["minute", "in flight", "window", "bound by"],
-        [[f"{one.minute:g}", f"{one.in_flight:g}", f"{one.window:g}", one.bound_by or ""] for one in figures.timeline],
+        [clock.unit, "in flight", "window", "bound by"],
+        [
+            [f"{clock.shown(one.minute):g}", f"{one.in_flight:g}", f"{one.window:g}", one.bound_by or ""]
+            for one in figures.timeline
+        ],
         text=f"Mostly bound by: {bound}." if bound else "",
-        svg=_drawn(charts.lines(rows, _CLOCK, "requests", "which")) if len(figures.timeline) > 1 else Markup(""),
+        svg=_drawn(charts.lines(rows, clock.title, "requests", "which")) if len(figures.timeline) > 1 else Markup(""),
     )
 
 
@@ -209,12 +240,13 @@ def _latency(status: dict[str, Any], figures: PageFigures) -> Part:
 
 
 def _bad(figures: PageFigures) -> Part:
-    rows = [{_CLOCK: minute, "sends": count, "kind": kind} for minute, kind, count in figures.bad]
+    clock = _clock(figures)
+    rows = [{clock.title: clock.shown(minute), "sends": count, "kind": kind} for minute, kind, count in figures.bad]
     return Part(
         "Sends that brought no accepted answer",
-        ["minute", "kind", "sends"],
-        [[f"{minute:g}", kind, _count(count)] for minute, kind, count in figures.bad],
-        svg=_drawn(charts.stacked(rows, _CLOCK, "sends", "kind")) if rows else Markup(""),
+        [clock.unit, "kind", "sends"],
+        [[f"{clock.shown(minute):g}", kind, _count(count)] for minute, kind, count in figures.bad],
+        svg=_drawn(charts.stacked(rows, clock.title, "sends", "kind")) if rows else Markup(""),
     )
 
 

@@ -39,7 +39,8 @@ class Attempts(Struct, frozen=True):
     """All attempts of a ledger.
 
     `sums` by kind (None: accepted), origin and `sent`; `span_s` from the first send to the last end of one, summed over the
-    processes of the run (`is_whole`: as far as they are known); of the accepted ones `seconds`, and `contexts`: prompt and answer together, in tokens, where the usage is known. `spending` is their money.
+    processes of the run (`is_whole`: all of which are known); of the accepted ones `seconds`, and `contexts`: prompt and
+    answer together, in tokens, where the usage is known. `spending` is their money.
     """
 
     sums: dict[tuple[str | None, int, str], Sums]

@@ -115,7 +115,7 @@ class Phases:
         if decision.gate == "refused":
             return Ending(
                 "gate",
-                f"the gate refused: {'; '.join(decision.reasons)}; `headrace eval` lists what was scored, and asks nothing again",
+                f"the gate refused: {'; '.join(decision.reasons)}; `headrace eval` lists what was scored",
                 6,
             )
         return Ending()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-
 from headrace import canon
 from headrace.errors import DiskError, InputBrokenError, SpecError
 from headrace.ledger.reader import LedgerReader, StoredRow, as_text
