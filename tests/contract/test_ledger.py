@@ -18,17 +18,8 @@ from headrace.ledger.notes import from_bits
 from headrace.ledger.reader import LedgerReader, StoredUnit, as_text
 from headrace.ledger.writer import SqliteLedger
 from headrace.protocols import Batch
-from headrace.testing.contracts.ledger import (
-    Found,
-    Hook,
-    LedgerContract,
-    OpenLedger,
-    attempt,
-    batch,
-    items,
-    pieces,
-    units_of,
-)
+from headrace.testing.contracts.batches import Hook, attempt, batch, items, pieces, units_of
+from headrace.testing.contracts.ledger import Found, LedgerContract, OpenLedger
 from headrace.testing.memory_ledger import MemoryLedger
 from headrace.values import (
     Answer,

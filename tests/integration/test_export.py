@@ -16,7 +16,7 @@ from headrace.runs import export
 from headrace.runs.export import Selection, output_rows, write_output
 from headrace.sinks.jsonl import line
 from headrace.sources import RecordPlaces, RecordsFile
-from headrace.testing.contracts.ledger import attempt, batch, done, failed, goes_on, quarantined, units_of
+from headrace.testing.contracts.batches import attempt, batch, done, failed, goes_on, quarantined, units_of
 from headrace.values import Answer, Item, Note, Outcome, Reply, State, Status
 
 RAWS = [

@@ -16,7 +16,7 @@ from headrace.runs.pipeline import RunOptions
 from headrace.runs.registry import RunFolder
 from headrace.runs.spending import Tariffs
 from headrace.runs.status import status
-from headrace.testing.contracts.ledger import attempt, batch, items, pieces, units_of
+from headrace.testing.contracts.batches import attempt, batch, items, pieces, units_of
 from headrace.values import Answer, Kind, Origin, Outcome, Reply, Sent, State, Usage
 
 ITEMS = 1500

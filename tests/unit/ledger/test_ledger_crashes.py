@@ -11,7 +11,7 @@ import pytest
 
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import SqliteLedger
-from headrace.testing.contracts.ledger import batch, done, items, pieces, units_of
+from headrace.testing.contracts.batches import batch, done, items, pieces, units_of
 from headrace.values import State
 
 BATCH = 30
@@ -20,7 +20,7 @@ WRITING = """
 import sys
 from pathlib import Path
 from headrace.ledger.writer import SqliteLedger
-from headrace.testing.contracts.ledger import batch, done, items, pieces, units_of
+from headrace.testing.contracts.batches import batch, done, items, pieces, units_of
 ledger, size = SqliteLedger(Path(sys.argv[1])), int(sys.argv[2])
 for first in range(0, 10**9, size):
     seqs = list(range(first, first + size))

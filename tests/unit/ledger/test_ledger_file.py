@@ -17,7 +17,7 @@ from headrace.errors import DiskError, LedgerError
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.statements import SCHEMA_VERSION
 from headrace.ledger.writer import SqliteLedger
-from headrace.testing.contracts.ledger import batch, done, items, pieces, units_of
+from headrace.testing.contracts.batches import batch, done, items, pieces, units_of
 
 NOBODY = 65534
 

@@ -13,7 +13,7 @@ from headrace.errors import LedgerError
 from headrace.ledger.reader import LedgerReader
 from headrace.ledger.writer import Revived, SqliteLedger
 from headrace.protocols import Batch
-from headrace.testing.contracts.ledger import (
+from headrace.testing.contracts.batches import (
     attempt,
     batch,
     done,
