@@ -29,7 +29,7 @@ from headrace.runs.prices import Found
 from headrace.runs.spending import spent_of
 from headrace.slicing.join import groups
 from headrace.testing import FakeEndpoint, Laws, run_virtual
-from headrace.testing.life import ContentJudge, Crash, VirtualClock, VirtualOffload, payload_of
+from headrace.testing.life import ContentJudge, Crash, VirtualClock, VirtualOffload, at_once, payload_of
 from headrace.testing.memory_ledger import MemoryLedger
 from headrace.values import (
     FIRST_MADE,
@@ -410,7 +410,7 @@ class _Life:
         parts = Parts(
             endpoints=[Asked(endpoint, Pace(self.plan.concurrency), 1, PRICES)], judge=ContentJudge(), plain_judge=ContentJudge(),
             intake=_Intake(self.plan.documents, self.stored), ledger=ledger, clock=VirtualClock(),
-            offload_ledger=VirtualOffload(rng), offload_intake=VirtualOffload(rng), rng=rng,
+            offload_rows=at_once(), offload_ledger=VirtualOffload(rng), offload_intake=VirtualOffload(rng), rng=rng,
         )  # fmt: skip
         _, units = ledger.next_numbers()
         made, pending = self.stored.made()

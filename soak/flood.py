@@ -13,7 +13,7 @@ from pathlib import Path
 from headrace.engine.knobs import Asked, Ending, Knobs, Pace, Parts, Start
 from headrace.engine.live import LiveEngine
 from headrace.testing import run_virtual
-from headrace.testing.life import ContentJudge, VirtualClock, VirtualOffload
+from headrace.testing.life import ContentJudge, VirtualClock, VirtualOffload, at_once
 from headrace.values import Capacity, Failure, Gauges, Reply, Request
 from soak.lives import StoredIntake
 from soak.stores import Facts, OnDisk
@@ -79,7 +79,8 @@ async def _lived(store: OnDisk, ledger: object, endpoint: LongAnswers, count: in
     parts = Parts(
         endpoints=[Asked(endpoint, Pace(IN_FLIGHT))], judge=ContentJudge(),
         intake=StoredIntake([f"text {n}" for n in range(count)], store, Facts()), ledger=ledger,  # type: ignore[arg-type]
-        clock=VirtualClock(), offload_ledger=VirtualOffload(rng, longest_s=COMMIT_S), offload_intake=VirtualOffload(rng), rng=rng,
+        clock=VirtualClock(), offload_rows=at_once(),
+        offload_ledger=VirtualOffload(rng, longest_s=COMMIT_S), offload_intake=VirtualOffload(rng), rng=rng,
     )  # fmt: skip
     return await LiveEngine(Knobs(run="flood", config=1), parts, Start()).run()
 

@@ -23,7 +23,7 @@ from headrace.policy.canary import ALONE_S
 from headrace.policy.verdict import TABLE, Action
 from headrace.policy.wrong import SUSPECT
 from headrace.testing import FakeEndpoint, Laws, run_virtual
-from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload, payload_of
+from headrace.testing.life import ContentJudge, Crash, TextsIntake, VirtualClock, VirtualOffload, at_once, payload_of
 from headrace.testing.virtual_loop import places_of
 from headrace.values import Capacity, Failure, Gauges, Kind, Origin, Reply, Request, Sent, State
 from soak.plans import PRICES, End, Plan, draw
@@ -252,8 +252,8 @@ class _Life:
         self.facts = facts
         parts = Parts(
             endpoints=self._asked(), judge=_Judge(), intake=StoredIntake(self.plan.texts, self.store, facts),
-            ledger=_Committed(ledger, self, end), clock=VirtualClock(), offload_ledger=VirtualOffload(rng),
-            offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
+            ledger=_Committed(ledger, self, end), clock=VirtualClock(), offload_rows=at_once(),
+            offload_ledger=VirtualOffload(rng), offload_intake=VirtualOffload(rng), rng=rng, observers=[self.endpoint.observe],
         )  # fmt: skip
         open_units = facts.count(State.PENDING, State.LEASED)
         knobs = replace(self.plan.knobs, caps=self.caps)
@@ -409,14 +409,19 @@ class _Committed:
         self._end = end
         self._commits = 0
 
-    def commit(self, batch: Any) -> None:
+    def prepare(self, batch: Any) -> None:
         self._commits += 1
         first = self._end.disk_full_from
         if first is not None and first <= self._commits < first + self._end.failing_commits:
             if self._life.disk_failed_at is None:
                 self._life.disk_failed_at = asyncio.get_running_loop().time()
             raise DiskError("the disk is full")
-        self._ledger.commit(batch)
+        self._ledger.prepare(batch)
+        self._batch = batch
+
+    def finish(self) -> None:
+        self._ledger.finish()
+        batch = self._batch
         for outcome in batch.outcomes:
             if outcome.state in SETTLED:
                 self._life.committed[outcome.unit] = outcome.state

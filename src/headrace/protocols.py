@@ -140,13 +140,20 @@ class Batch:
 
 
 class Ledger(Protocol):
-    """The only truth about a run. Blocking; one writer. A commit that returned is on disk.
+    """The only truth about a run. Blocking; one writer, one batch at a time. What `finish` returned from is on disk.
 
     After DiskError nothing more is written: the batch that failed is not durable and its units are not done.
     """
 
-    def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction. Raises DiskError."""
+    def prepare(self, batch: Batch) -> None:
+        """Write a batch into a transaction that others do not see yet: short work, which waits for no disk as a rule.
+
+        Raises DiskError; then nothing is left of it, as after `finish` has raised.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Make durable what was prepared. Waits for the disk. Raises DiskError."""
         ...
 
     def close(self) -> None: ...

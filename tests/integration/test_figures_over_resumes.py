@@ -33,9 +33,13 @@ class Mirrored(MemoryLedger):
         self.file.add_config(1.0, {"model": {"name": "m"}}, {"limits": {}})
         self.file.add_endpoint("fake", "fake")
 
-    def commit(self, batch: Batch) -> None:
-        super().commit(batch)
-        self.file.commit(batch)
+    def prepare(self, batch: Batch) -> None:
+        super().prepare(batch)
+        self.file.prepare(batch)
+
+    def finish(self) -> None:
+        super().finish()
+        self.file.finish()
 
     def recover(self, *args: Any, **options: Any) -> None:
         super().recover(*args, **options)

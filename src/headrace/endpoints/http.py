@@ -106,7 +106,7 @@ class HttpEndpoint:
             if isinstance(result, Failure):
                 return self._shown(result)
             self.succeeded = True
-            limits = self._limits.read(response.header, self._now() if self._now is not None else None)
+            limits = self._limits.glance(response.header, self._now)
             return result if limits is None else replace(result, limits=limits)
         failure = self._shown(await self._refused(response, form, headers, generation))
         limits = self._limits.read(response.header, self._now() if self._now is not None else None)

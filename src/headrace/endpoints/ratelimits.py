@@ -28,6 +28,9 @@ _FAMILIES = (
     ("ratelimit-remaining", _PLAIN, False),
 )
 
+_SILENT = 64  # replies
+_ONE_IN = 8
+
 
 class LimitHeaders:
     """Reads one endpoint's headers. It looks up one header a reply: its family's own once known, else the next in turn."""
@@ -35,6 +38,15 @@ class LimitHeaders:
     def __init__(self) -> None:
         self._family: int | None = None
         self._replies = 0
+        self._glances = 0
+
+    def glance(self, header: Lookup, clock: Callable[[], float] | None) -> tuple[Limit, ...] | None:
+        """`read` for a reply that is no refusal: of a server that has long told nothing, one in eight is looked at."""
+        if self._family is None:
+            self._glances += 1
+            if self._glances > _SILENT and self._glances % _ONE_IN:
+                return None
+        return self.read(header, clock() if clock is not None else None)
 
     def read(self, header: Lookup, now: float | None) -> tuple[Limit, ...] | None:
         """The limits that a reply names, or None. `now` is Unix time. Never raises: what is not understood is absent."""

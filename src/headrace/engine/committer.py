@@ -1,4 +1,4 @@
-"""When to commit: a pure batcher around the ledger's one blocking call."""
+"""When to commit: a pure batcher around the ledger's blocking calls."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ COMMIT_AT_OUTCOMES = 500
 class Committer:
     """Collects facts and commits them every 50 ms, at 500 outcomes, or when hurried; one commit at a time.
 
+    The rows are written by short work, which the first of `offloads` may do on the loop: in a thread, each statement would hand
+    the interpreter's lock to and fro. Waiting for the disk is left to the second.
+
     `on_landed` is called after each commit with what has become durable; `then` callbacks of that batch run first.
     After a failed write `on_broken` is called once, and nothing is written until `finish` has the same batch tried once more.
     """
@@ -23,14 +26,14 @@ class Committer:
     def __init__(
         self,
         ledger: Ledger,
-        offload: Offload,
+        offloads: tuple[Offload, Offload],
         on_landed: Callable[[Batch], None],
         on_broken: Callable[[LedgerError], None],
     ) -> None:
         self.batch = Batch()
         self.broken: LedgerError | None = None
         self._ledger = ledger
-        self._offload = offload
+        self._short, self._offload = offloads
         self._on_landed = on_landed
         self._on_broken = on_broken
         self._then: list[Callable[[], None]] = []
@@ -89,7 +92,8 @@ class Committer:
         batch, then = taken
         self.committing = True
         try:
-            await self._offload(lambda: self._ledger.commit(batch))
+            await self._short(lambda: self._ledger.prepare(batch))
+            await self._offload(self._ledger.finish)
         except LedgerError as error:
             self.broken = error
             self._failed = taken

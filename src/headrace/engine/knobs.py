@@ -113,6 +113,7 @@ class Parts:
     intake: Intake
     ledger: Ledger
     clock: Clock
+    offload_rows: Offload
     offload_ledger: Offload
     offload_intake: Offload
     observers: Sequence[Observer] = ()

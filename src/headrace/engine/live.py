@@ -38,7 +38,7 @@ class LiveEngine:
         self.tally = Tally()
         self.budget = knobs.budget(parts.endpoints, start.spent)
         self.lanes = Lanes(parts.endpoints, knobs, parts.rng, self.budget)
-        self.committer = Committer(parts.ledger, parts.offload_ledger, self._on_landed, self._on_broken)
+        self.committer = Committer(parts.ledger, (parts.offload_rows, parts.offload_ledger), self._on_landed, self._on_broken)
         for lane in self.lanes.all:
             keep(lane, self.committer, knobs.config)
         pool = Pool(knobs.order, knobs.shared_bytes)

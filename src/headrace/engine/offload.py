@@ -18,28 +18,30 @@ class Offload(Protocol):
 
 
 INLINE_S = 0.005
-AGAIN_INLINE_S = 0.002
 
 
 class ShortOffload:
     """For work that is mostly short: runs it inline while it is, in a thread of its own once it takes long.
 
     A hand-over to a thread and the fight for the interpreter that follows cost more than the work itself where a
-    record is parsed and rendered in microseconds. A call that took over 5 ms (a slow disk, a heavy template) sends the
-    next ones to the thread, until one takes less than 2 ms there.
+    record is parsed and rendered in microseconds. A call that took longer than `most_s` (a slow disk, a heavy template) sends
+    the next ones to the thread, until one takes less than two fifths of that there.
     """
 
-    def __init__(self, name: str, timer: Callable[[], float] = time.perf_counter, *, inline: bool = True) -> None:
+    def __init__(
+        self, name: str, timer: Callable[[], float] = time.perf_counter, *, inline: bool = True, most_s: float = INLINE_S
+    ) -> None:
         self._thread = ThreadOffload(name)
         self._timer = timer
         self._inline = inline
+        self._most_s = most_s
 
     def __call__(self, function: Callable[[], T]) -> Awaitable[T]:
         if not self._inline:
-            return self._thread(lambda: self._timed(function, AGAIN_INLINE_S))
+            return self._thread(lambda: self._timed(function, 0.4 * self._most_s))
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         try:
-            done.set_result(self._timed(function, INLINE_S))
+            done.set_result(self._timed(function, self._most_s))
         except Exception as error:  # noqa: BLE001  handed to whoever waits, as a thread pool does
             done.set_exception(error)
         return done

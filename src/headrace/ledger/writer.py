@@ -62,6 +62,7 @@ class SqliteLedger:
         self._inode = path.stat().st_ino
         self._next_attempt, self._next_unit = self._one("next_attempt"), self._one("next_unit")
         self._next_made = self._one("next_made")
+        self._prepared = (self._next_attempt, self._next_unit, self._next_made)  # what follows from an open transaction
         self._following: Following | None = None
 
     def reduce_with(self, reducer: Reducer) -> None:
@@ -80,13 +81,26 @@ class SqliteLedger:
 
         Raises DiskError, LedgerError; LookupError where a lease or an outcome names a unit that was never added.
         """
+        self.prepare(batch)
+        self.finish()
+
+    def prepare(self, batch: Batch) -> None:
         self._insist_on_file()
         try:
             with mapped(self.path):
-                self._next_attempt, self._next_unit, self._next_made = self._write(batch)
+                self._prepared = self._write(batch)
         except BaseException:
             self._roll_back()
             raise
+
+    def finish(self) -> None:
+        try:
+            with mapped(self.path):
+                self._run("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        self._next_attempt, self._next_unit, self._next_made = self._prepared
 
     def _insist_on_file(self) -> None:
         """SQLite writes on into a file that was removed: whatever is paid for from then on would be gone with the process."""
@@ -129,7 +143,6 @@ class SqliteLedger:
             self._put_rows("insert_load", loads)
         if batch.meta:
             self._put_rows("put_meta", [(key, canon.encode(value).decode()) for key, value in batch.meta.items()])
-        self._run("COMMIT")
         return next_attempt, next_unit, next_made
 
     def _write_slices(self, batch: Batch) -> None:

@@ -53,6 +53,7 @@ from headrace.sources.open import OpenedSource, open_source
 
 _LOOKED_AT = 10_000  # answers
 _SHOWN = 60
+_ROWS_S = 0.02  # a few hundred rows, which go in so quickly that a thread would cost more than it frees
 
 
 class RunOptions(Struct, frozen=True):
@@ -245,6 +246,7 @@ class Run:
     async def _drive(self, means: Means, intake: Intake, judge: Judge, start: Start, observers: Sequence[Observer]) -> Ending:
         may_compute = self.job.spec.input.query is not None  # then a record may come after long work only
         writing, reading = ThreadOffload("headrace-ledger"), ShortOffload("headrace-intake", inline=not may_compute)
+        rows = ShortOffload("headrace-rows", most_s=_ROWS_S)
         proven = means.ledger.answering(means.knobs.config)
         asked = [
             one._replace(is_proven=one.number in proven, learnt=known_bound(means.ledger, one.number, means.knobs))
@@ -252,7 +254,8 @@ class Run:
         ]
         parts = Parts(
             endpoints=asked, judge=judge, intake=intake, ledger=means.ledger, clock=self.clock,
-            offload_ledger=writing, offload_intake=reading, observers=observers, plain_judge=self.making.plain_judge,
+            offload_rows=rows, offload_ledger=writing, offload_intake=reading, observers=observers,
+            plain_judge=self.making.plain_judge,
         )  # fmt: skip
         engine = LiveEngine(
             self._what_is_left(means.knobs),
@@ -264,6 +267,7 @@ class Run:
                 return await engine.run()
         finally:
             reading.close()
+            rows.close()
             writing.close()
 
     def _what_is_left(self, knobs: Knobs) -> Knobs:

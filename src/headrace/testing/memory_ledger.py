@@ -49,6 +49,7 @@ class MemoryLedger:
         self.reductions: dict[int, list[list[tuple[Reduction, int]]]] = {}  # an item's levels, each with its units
         self._counts: dict[int, int] = {}  # an item's pieces
         self._reducer: Reducer | None = None
+        self._prepared = Batch()
 
     def reduce_with(self, reducer: Reducer) -> None:
         """From now on have the answers of divided items joined by this one's requests."""
@@ -56,11 +57,23 @@ class MemoryLedger:
 
     def commit(self, batch: Batch) -> None:
         """All of the batch, or nothing. Raises LookupError where a lease or an outcome names a unit that was never added."""
+        self.prepare(batch)
+        self.finish()
+
+    def prepare(self, batch: Batch) -> None:
         self._refuse_unknown(batch)
         for step in STEPS:
-            has_some = self._reducer if step == "following" else step == "commit" or getattr(batch, step)
+            has_some = self._reducer if step == "following" else step != "commit" and getattr(batch, step)
             if self.hook is not None and has_some:
                 self.hook(step)
+        self._prepared = batch
+
+    def finish(self) -> None:
+        if self.hook is not None:
+            self.hook("commit")
+        self._apply(self._prepared)
+
+    def _apply(self, batch: Batch) -> None:
         self.commits += 1
         self.items.update((item.seq, item) for item in batch.items)
         self.pieces.update(((item, n), unit) for item, n, unit in batch.pieces)

@@ -83,6 +83,17 @@ def test_a_reply_costs_one_look_up_and_a_family_is_found_later_too() -> None:
     assert found[-1] == (Limit("tokens", 10, 5),)
 
 
+def test_of_a_server_that_has_long_told_nothing_one_reply_in_eight_is_looked_at() -> None:
+    reader, asked = LimitHeaders(), list[str]()
+    for _ in range(1064):
+        assert reader.glance(looked_up({}, asked), lambda: NOW) is None
+    assert 64 + 125 <= len(asked) <= 64 + 125 + 6
+    late = {"x-ratelimit-remaining-tokens": "5", "x-ratelimit-limit-tokens": "10"}
+    told = [reader.glance(looked_up(late), lambda: NOW) for _ in range(48)]
+    assert any(told)
+    assert [reader.glance(looked_up(late), lambda: NOW) for _ in range(5)] == [(Limit("tokens", 10, 5),)] * 5
+
+
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300))
 def test_whatever_they_hold_nothing_is_raised(limit: str, remaining: str, reset: str) -> None:
     read({"x-ratelimit-limit-requests": limit, "x-ratelimit-remaining-requests": remaining, "x-ratelimit-reset-requests": reset})

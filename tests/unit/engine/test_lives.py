@@ -7,7 +7,6 @@ import random
 import pytest
 
 from headrace.engine.knobs import Knobs, Pace
-from headrace.protocols import Batch
 from headrace.testing import NEVER, FakeEndpoint, Laws, by_unit, fails_first
 from headrace.testing.life import Life
 from headrace.testing.memory_ledger import MemoryLedger
@@ -182,11 +181,11 @@ def test_a_bug_while_writing_ends_the_run_with_it_instead_of_waiting_forever(com
     class Buggy(MemoryLedger):
         left = commits
 
-        def commit(self, batch: Batch) -> None:
+        def finish(self) -> None:
             self.left -= 1
             if self.left <= 0:
                 raise ZeroDivisionError("a bug")
-            super().commit(batch)
+            super().finish()
 
     life = Life(texts(100), FakeEndpoint(Laws(latency_ms=20)), ledger=Buggy())
     with pytest.raises(ZeroDivisionError, match="a bug"):

@@ -83,6 +83,10 @@ class Found(Struct, frozen=True):
 class OpenLedger(Ledger, Protocol):
     """A Ledger with what a run asks of it when it begins."""
 
+    def commit(self, batch: Batch) -> None:
+        """Prepare and finish."""
+        ...
+
     def recover(self, endpoint: int, now: float, *, retry_ambiguous: bool) -> int: ...
 
     def next_numbers(self) -> tuple[int, int]: ...
@@ -166,6 +170,19 @@ class LedgerContract:
         assert places >= len(PARTS)
 
     @pytest.mark.slow
+    def test_what_was_prepared_and_not_finished_is_not_there(self, tmp_path: Path) -> None:
+        ledger = self.filled(tmp_path)
+        before = self.look(tmp_path)
+        ledger.prepare(full_batch())
+        assert self.look(tmp_path) == before
+        ledger.close()
+        assert self.look(tmp_path) == before
+        again = self.open(tmp_path)
+        again.prepare(full_batch())
+        again.finish()
+        assert self.look(tmp_path).states[0] is State.DONE
+        again.close()
+
     def test_a_batch_that_failed_at_any_statement_can_be_tried_again(self, tmp_path: Path) -> None:
         untroubled = tmp_path / "untroubled"
         untroubled.mkdir()
