@@ -128,6 +128,9 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
-        # The reader has gone, as `head` does. What follows goes nowhere, and the exit code stays what it is.
+    except OSError as error:
+        # What follows goes nowhere. Where the reader has gone, as `head` does, and for words that can be said nowhere else, the
+        # exit code stays what it is; a document that is not whole is an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise OutputError(f"standard output cannot be written ({error.strerror}).") from error
