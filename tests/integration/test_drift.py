@@ -85,6 +85,16 @@ def test_texts_have_no_labels_but_lengths(mill: Any) -> None:
     assert found["length"][1] < found["length"][0]
 
 
+def test_of_a_run_without_answers_no_length_is_told(mill: Any) -> None:
+    put(mill, 20)
+    mill.rehearse(options=NEW, answer="label")
+    mill.rehearse(options=NEW, answer="text:neither")  # nothing but quarantined
+    told = mill.command("drift", mill.runs[0].name, "last")
+    assert told.code == 0
+    assert "answers    20 and 0, 0 common" in told.out
+    assert "length" not in told.out
+
+
 def test_a_run_is_not_held_against_itself(mill: Any) -> None:
     put(mill, 5)
     mill.rehearse(answer="label")

@@ -41,6 +41,7 @@ def _rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         low, high = found["flips_interval"]
         own = "not measured" if found["own_flips"] is None else f"{found['own_flips']:.2%}"
         rows.append(("flips", f"{found['flips']:.2%} (95 %: {low:.2%} to {high:.2%}); by itself: {own}"))
-    rows.append(("length", f"{found['length'][0]:,.1f} and {found['length'][1]:,.1f} bytes, p {tests['length']['p']:.3g}"))
+    if all(found["answers"]):
+        rows.append(("length", f"{found['length'][0]:,.1f} and {found['length'][1]:,.1f} bytes, p {tests['length']['p']:.3g}"))
     rows += [(name, f"{a:.2%} and {b:.2%}, p {tests[name]['p']:.3g}") for name, (a, b) in found["rates"].items()]
     return rows
