@@ -69,19 +69,17 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
             (printable(row["expected"], _CELL), _word(row["answer"]), f"{row['count']:,}") for row in wrong[:_ROWS]
         ]
         lines += ["", *columns(shown)]
-    for worse in (found["baseline"] or {}).get("worse", ()):
+    against = found["baseline"] or {}
+    for worse in against.get("worse", ())[:_ROWS]:
         old, new = _word(worse["old"]), _word(worse["new"])
-        lines.append(f"worse: {_id(worse['id'])}: {old} became {new}, expected {_word(worse['expected'])}")
+        lines.append(f"worse: {printable(str(worse['id']), _CELL)}: {old} became {new}, expected {_word(worse['expected'])}")
+    if (more := against.get("n_worse", 0) - _ROWS) > 0:
+        lines.append(f"worse: {more:,} more; --json lists {min(len(against['worse']), more + _ROWS):,}")
     return lines
 
 
 def _cause(one: Mapping[str, Any]) -> str:
-    return f"{one['count']:,}, {printable(one['error'], _CAUSE)}; {_id(one['id'])} is one"
-
-
-def _id(key: str) -> str:
-    """By what a record is known, without the quotes of JSON."""
-    return printable(key[1:-1] if key.startswith('"') and key.endswith('"') else key, _CELL)
+    return f"{one['count']:,}, {printable(one['error'], _CAUSE)}; {printable(str(one['id']), _CELL)} is one"
 
 
 def _score(found: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from headrace import canon
 from headrace.policy.regression import Paired, needed, paired_binary, paired_graded, verdict
 from headrace.policy.stats import class_figures, wilson
 from headrace.quality.scorers import normal
@@ -16,7 +17,7 @@ from headrace.spec import GateSpec
 MOST_ERRORS = 0.02  # of all records: with more the gate cannot tell
 POLICY = "a quarantined answer is wrong; a failed one is an error, and not scored; score is the mean over n_scored"
 _MOST_CLASSES = 100
-_EXAMPLES = 20
+_EXAMPLES = 200
 _CAUSES = 5
 
 
@@ -36,6 +37,12 @@ class Grade(Struct, frozen=True):
     @property
     def kind(self) -> str:
         return (self.error or "").partition(":")[0]
+
+    @property
+    def id(self) -> str:
+        """The key for people: a text without the quotes of JSON."""
+        key = self.key
+        return str(canon.decode(key)) if key[:1] == '"' == key[-1:] and len(key) > 1 else key
 
 
 class Decision(Struct, frozen=True):
@@ -61,12 +68,12 @@ def document(grades: Sequence[Grade], baseline: dict[str, Any] | None, decision:
 
 def causes(grades: Sequence[Grade]) -> list[dict[str, Any]]:
     """Why records could not be scored, the commonest causes first, each with a record of its own."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Grade]] = {}
     for grade in grades:
         if grade.score is None:
-            found.setdefault(grade.error or "", []).append(grade.key)
+            found.setdefault(grade.error or "", []).append(grade)
     commonest = sorted(found.items(), key=lambda of: -len(of[1]))[:_CAUSES]
-    return [{"error": error, "count": len(keys), "id": keys[0]} for error, keys in commonest]
+    return [{"error": error, "count": len(of), "id": of[0].id} for error, of in commonest]
 
 
 def interval(scores: Sequence[float]) -> tuple[float, float]:
@@ -115,13 +122,14 @@ def _pairs(grades: Sequence[Grade]) -> list[tuple[str, str | None]]:
 
 
 class Comparison(Struct, frozen=True):
-    """Against an earlier run, on the records that both have scored. `worse` are examples of what got worse."""
+    """Against an earlier run, on the records that both have scored. `worse` are those that got worse, 200 at most."""
 
     run: str
     paired: Paired | None
     verdict: str
     needed: int | None
     worse: list[dict[str, Any]]
+    n_worse: int
     common: int
     coverage: float  # of this eval set
 
@@ -131,7 +139,8 @@ class Comparison(Struct, frozen=True):
             "run": self.run, "n_common": self.common, "coverage": round(self.coverage, 4),
             "difference": found.difference if found is not None else None,
             "interval": list(found.interval) if found is not None else None, "p": found.p if found is not None else None,
-            "needed": self.needed, "verdict": self.verdict, "worse": self.worse,
+            "needed": self.needed, "verdict": self.verdict, "n_worse": self.n_worse,
+            "worse": self.worse,
         }  # fmt: skip
 
 
@@ -143,7 +152,7 @@ def compare(run: str, old: Mapping[str, Grade], new: Sequence[Grade], margin: fl
     ]  # fmt: skip
     coverage = len(pairs) / len(new) if new else 0.0
     if not pairs:
-        return Comparison(run, None, "not enough to tell", None, [], 0, coverage)
+        return Comparison(run, None, "not enough to tell", None, [], 0, 0, coverage)
     before = [a.score or 0.0 for a, _ in pairs]
     after = [b.score or 0.0 for _, b in pairs]
     groups = [b.group for _, b in pairs]
@@ -156,7 +165,7 @@ def compare(run: str, old: Mapping[str, Grade], new: Sequence[Grade], margin: fl
             before, after, [b.key if b.group is None else (b.group,) for _, b in pairs] if has_groups else None
         )
     worse = [
-        {"id": b.key, "expected": b.expected, "old": a.answer, "new": b.answer}
+        {"id": b.id, "expected": b.expected, "old": a.answer, "new": b.answer}
         for a, b in pairs
         if (b.score or 0) < (a.score or 0)
     ]
@@ -164,7 +173,7 @@ def compare(run: str, old: Mapping[str, Grade], new: Sequence[Grade], margin: fl
     if told == "ok" and sum(grade.score is None for grade in new) > MOST_ERRORS * len(new):
         told = "not enough to tell"  # what failed may be what is hard
     return Comparison(run, paired, told, needed(paired, margin) if told == "not enough to tell" else None, worse[:_EXAMPLES],
-                      len(pairs), coverage)  # fmt: skip
+                      len(worse), len(pairs), coverage)  # fmt: skip
 
 
 def decide(gate: GateSpec | None, grades: Sequence[Grade], comparison: Comparison | None) -> Decision:

@@ -133,3 +133,12 @@ def test_evl_01_errors_neither_raise_the_score_nor_hide() -> None:
     assert told["gate"] == "refused"
     assert "3 of 10 records of the eval set could not be scored" in told["reasons"]
     assert "run a shares 70% of the eval set" in told["reasons"]
+
+
+def test_all_that_got_worse_is_counted_and_named_as_people_know_it() -> None:
+    old = {f'"r{n}"': Grade(f'"r{n}"', "x", "x", 1.0) for n in range(250)} | {"7": Grade("7", "x", "x", 1.0)}
+    new = [Grade(key, "x", "y", 0.0) for key in old]
+    found = compare("run", old, new, 0.02).as_json()
+    assert (found["n_worse"], len(found["worse"])) == (251, 200)
+    assert found["worse"][0] == {"id": "r0", "expected": "x", "old": "x", "new": "y"}
+    assert (Grade("7", "x").id, Grade('"', "x").id, Grade('"a" (2)', "x").id) == ("7", '"', '"a" (2)')
