@@ -135,6 +135,8 @@ def test_verdicts_are_kept_corrected_exported_and_taken_back(mill: Any) -> None:
             {"reviewer": "ann", "item": 10**9, "verdict": "accept"},
             {"reviewer": "ann", "item": item, "verdict": "maybe"},
             {"reviewer": "ann", "item": wrong, "verdict": "correct"},
+            {"reviewer": "ann", "item": wrong, "verdict": "correct", "correction": "bluered"},  # no label of the job
+            {"reviewer": "ann", "item": wrong, "verdict": "correct", "correction": ["blue"]},
             {"reviewer": "ann", "item": True, "verdict": "accept"},
             [],
             b"{",

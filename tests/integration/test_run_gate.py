@@ -275,3 +275,20 @@ def test_a_scorer_that_there_is_not_names_those_that_there_are(mill: Any) -> Non
     told = mill.command("eval", "job.toml")
     assert "quality.scorer: found 'fuzzy'; allowed: exact, field, numeric" in told.err
     assert "or python:module:function" in told.err
+
+
+@pytest.mark.slow
+def test_what_a_judge_with_its_own_endpoint_costs_is_in_the_run_s_figures(mill: Any) -> None:
+    table = str(mill.write("table.json", json.dumps(TABLE)))
+    with (
+        mill.sim("--answer", "label", "--table", table) as sim,
+        mill.sim("--model", "judge", script=[{"content": '{"score": 1}'}]) as judge,
+    ):
+        judged(mill, sim.url, judge.url)
+        priced = "prices={input_per_million=1, output_per_million=1}"
+        assert mill.command("eval", "job.toml", "--set", priced).code == 0
+        found = mill.status()
+        tokens = found["tokens"]["prompt"] + found["tokens"]["completion"]
+        assert judge.stats()["tokens"]["prompt"] > 0
+        assert found["cost"]["known"] is True
+        assert found["cost"]["spent"] == pytest.approx(tokens / 1e6)

@@ -23,7 +23,11 @@ def mapped(path: Path) -> Iterator[None]:
     """Maps what sqlite3 raises to LedgerError (not usable) or DiskError (a write or read that the disk refused)."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise LedgerError(f"{path} is damaged: a text in it is none ({error.reason}).") from error
     except sqlite3.DatabaseError as error:
+        if "Could not decode" in str(error):
+            raise LedgerError(f"{path} is damaged: a text in it is none ({error}).") from error
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(_DISK):
             raise DiskError(

@@ -112,11 +112,17 @@ class LedgerReader:
 
     def meta(self, key: str, default: Any = None) -> Any:
         row = self.one("get_meta", (key,))
-        return default if row is None else canon.decode(row[0])
+        return default if row is None else self._decoded(row[0])
+
+    def _decoded(self, text: str) -> Any:
+        try:
+            return canon.decode(text)
+        except ValueError as error:
+            raise LedgerError(f"{self.path} is damaged: a fact in it is no JSON ({error}).") from error
 
     def configs(self) -> list[StoredConfig]:
         return [
-            StoredConfig(number, made_at, content_hash, canon.decode(content), canon.decode(operating))
+            StoredConfig(number, made_at, content_hash, self._decoded(content), self._decoded(operating))
             for number, made_at, content_hash, content, operating in self.all("configs")
         ]
 

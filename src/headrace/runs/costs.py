@@ -19,6 +19,7 @@ from headrace.runs.jobfaults import shown
 from headrace.runs.prices import Found, asks_endpoints, most_of, name_in_list, prices_of, slips_of_units
 from headrace.spec import JobSpec
 
+JUDGE_PRICES = "judge_prices"  # the ledger's name for the same of the judge of an eval set
 RECORDED = "found_prices"  # beside the operating keys that a ledger keeps: what the prices were, by who answers
 
 

@@ -17,7 +17,7 @@ from headrace.runs.answerers import Answerers
 from headrace.runs.asides import AsideIntake, reopen
 from headrace.runs.calibration import KIND as CALIBRATE
 from headrace.runs.calibration import CalibrationIntake
-from headrace.runs.costs import find_costs
+from headrace.runs.costs import JUDGE_PRICES, find_costs, recorded
 from headrace.runs.evaluating import EVALUATION, EvalSet, concluded, evaluation_intake, graded, judge_payloads, stored
 from headrace.runs.intake import Stores
 from headrace.runs.job import Job
@@ -133,6 +133,8 @@ class Phases:
             await answerers.open(judging.job, judging.making.judge)
             answerers.enter(means.ledger)
             costs = await find_costs(judging.job, answerers, self._folder.ledger)
+            prices = recorded([one.identity for one in answerers.endpoints], costs.found)
+            means.ledger.put_meta(**{JUDGE_PRICES: prices})
             shared = judging.making.renderer.shared_bytes
             knobs = knobs_of(spec, self._folder.id, means.knobs.config, shared, costs.most)
             asked = Means(means.ledger, answerers, answerers.asked(judging.job, costs.found), knobs)

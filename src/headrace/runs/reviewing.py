@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headrace import canon
+from headrace.answers.schema import AnswerSchema
 from headrace.errors import DiskError, InputBrokenError, SpecError
 from headrace.ledger.reader import LedgerReader, StoredRow, as_text
 from headrace.quality.draw import Candidate, Sample, banded, draw
@@ -37,7 +38,9 @@ class Reviewing:
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
-        kept = archive.read(folder).get("configuration", {}).get("quality") or {}
+        configuration = archive.read(folder).get("configuration", {})
+        kept = configuration.get("quality") or {}
+        self._fault = _fault_of(configuration)
         self.quality = QualitySpec(**{key: kept[key] for key in ("sample", "stratify", "seed") if kept.get(key) is not None})
         self._reader = LedgerReader(folder.ledger)
         files, self._has_records = records_of(self._reader)
@@ -130,6 +133,10 @@ class Reviewing:
             raise SpecError("review: a note is a text", key="note")
         if verdict == "correct" and "correction" not in given:
             raise SpecError("review: what would be right is needed", key="correction", allowed="any JSON")
+        if verdict == "correct" and (fault := self._fault(correction)) is not None:
+            raise SpecError(
+                f"review: the run could not have answered so: {fault}", key="correction", allowed="what [answer] takes"
+            )
         text = None if verdict != "correct" else canon.encode(correction).decode()
         return Review(
             _whole(reviewer.strip()), item, str(verdict), self.sample.strata[item], text, None if not note else _whole(note)
@@ -153,6 +160,19 @@ class Reviewing:
                 continue
             expected = canon.decode(review.correction) if review.correction is not None else shown["answer"]
             yield {**shown["record"], "expected": expected}
+
+
+def _fault_of(configuration: dict[str, Any]) -> Callable[[Any], str | None]:
+    """Why a run of this configuration would not take an answer; of joined answers nothing is known."""
+    answer = configuration.get("answer") or {}
+    labels, schema = answer.get("labels"), answer.get("schema")
+    if (configuration.get("slice") or {}).get("split") is not None:
+        return lambda _: None
+    if labels:
+        return lambda value: None if value in labels else f"it is none of {', '.join(map(str, labels))}"[:300]
+    if isinstance(schema, dict):
+        return AnswerSchema(schema).fault
+    return lambda _: None
 
 
 def _whole(text: str) -> str:

@@ -13,7 +13,7 @@ from headrace.engine.knobs import Asked, Knobs
 from headrace.ledger.reader import LedgerReader, as_text
 from headrace.policy.budget import Most, Spent, may_be_billed
 from headrace.policy.price import Prices
-from headrace.runs.costs import read_recorded
+from headrace.runs.costs import JUDGE_PRICES, RECORDED, read_recorded
 
 USES = ("known_uses", "unknown_uses")
 
@@ -80,12 +80,13 @@ class Spending(Struct):
 
 
 def tariffs_of(reader: LedgerReader) -> Tariffs:
-    """The prices that a ledger's configurations have recorded."""
+    """The prices that a ledger's configurations have recorded, and those of a judge who is asked elsewhere."""
     numbers = {as_text(identity): number for number, identity in reader.all("endpoints")}
+    judges = read_recorded({RECORDED: reader.meta(JUDGE_PRICES, {})})
     found = {
         (config.number, numbers[identity]): prices
         for config in reader.configs()
-        for identity, prices in read_recorded(config.operating).items()
+        for identity, prices in {**judges, **read_recorded(config.operating)}.items()
         if identity in numbers
     }
     return Tariffs(found, tuple(sorted({tier.above for prices in found.values() for tier in prices.tiers})))

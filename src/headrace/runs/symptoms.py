@@ -28,8 +28,9 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
     items, by_kind = status["items"], status["requests"]["by_kind"]
     seconds, tail, paused = _over_time(reader)
     model, sliced = content.get("model", {}), content.get("slice", {})
+    settled = items["done"] + items["failed"] + items["quarantined"]
     return Symptoms(
-        settled=items["done"] + items["failed"] + items["quarantined"],
+        settled=settled,
         sent=status["requests"]["sent"],
         truncated=_truncated(reader) if items["failed"] + items["quarantined"] else 0,
         read_in_part=status["suspected"]["input_truncation"],
@@ -37,7 +38,7 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
         invalid=sum(by_kind.get(kind, 0) for kind in _INVALID),
         seconds=seconds, paused_share=paused, tail_share=tail,
         queued_share=_queued(reader), **_alike(reader, status["tokens"]),
-        per_minute=60 * status["units"]["done"] / seconds if seconds else 0.0,
+        per_minute=status["rate"]["items_per_minute"] * status["units"]["done"] / max(settled, 1),
         context=status["context_tokens"]["mean"], context_before=before[0] if before else None,
         is_finished=status["state"] == "finished", is_schema_refused=status["reason"] == Kind.SCHEMA_REFUSED,
         fixed=fixed if isinstance(fixed, int) else None, requests_per_minute=only.get("requests_per_minute"),

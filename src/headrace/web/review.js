@@ -151,6 +151,7 @@ function begin() {
   if (shown && shown.status === "done") {
     if (at("editor").hidden) edit(text(shown.answer));
     at("correction").focus();
+    at("correction").select();
   }
 }
 
