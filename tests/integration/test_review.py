@@ -124,14 +124,16 @@ def test_verdicts_are_kept_corrected_exported_and_taken_back(mill: Any) -> None:
         _, second = asked(address, "api/verdict", {"reviewer": "ann", "item": item, "verdict": "accept", "note": "fine \ud800"})
         assert second["progress"] == {"mine": 1, "seen": 1, "total": 40}
         wrong = second["next"]["item"]
-        asked(address, "api/verdict", {"reviewer": "ann", "item": wrong, "verdict": "reject"})
+        asked(
+            address, "api/verdict", {"reviewer": "ann", "item": wrong, "verdict": "correct", "correction": "red", "note": "why"}
+        )
         _, back = asked(address, "api/undo", {"reviewer": "ann"})
-        assert back["next"]["item"] == wrong
+        assert (back["next"]["item"], back["written"]) == (wrong, {"note": "why", "correction": "red"})
         asked(address, "api/verdict", {"reviewer": "ann", "item": wrong, "verdict": "correct", "correction": "blue"})
         assert asked(address, "api/failed")[1]["items"] == list(range(0, 200, 20))
         failed = asked(address, "api/item?item=20")[1]["next"]
         assert (failed["status"], failed["raw"]) == ("quarantined", "no label")
-        for bad in (
+        refused: list[Any] = [
             {"reviewer": "ann", "item": 10**9, "verdict": "accept"},
             {"reviewer": "ann", "item": item, "verdict": "maybe"},
             {"reviewer": "ann", "item": wrong, "verdict": "correct"},
@@ -140,7 +142,8 @@ def test_verdicts_are_kept_corrected_exported_and_taken_back(mill: Any) -> None:
             {"reviewer": "ann", "item": True, "verdict": "accept"},
             [],
             b"{",
-        ):
+        ]
+        for bad in refused:
             assert asked(address, "api/verdict", bad)[0] == 400
     assert "reviewed  2 items of 190, 0 skipped" in mill.said
     assert mill.command("review", "--export", "golden.jsonl").code == 0
@@ -218,8 +221,11 @@ def test_a_review_file_is_not_torn_and_not_another_programs(mill: Any, tmp_path:
     again = ReviewStore(tmp_path, writable=True)  # a second tab's server
     again.add(Review("a", 1, "reject"), 2.0)
     assert [review.verdict for review in store.all()] == ["reject"]
-    assert (again.undo("a"), [review.verdict for review in store.all()]) == (1, ["accept"])
-    assert (store.undo("a"), store.undo("a"), store.undo("b")) == (1, None, None)
+    taken_back = again.undo("a")
+    assert taken_back is not None
+    assert (taken_back.item, [review.verdict for review in store.all()]) == (1, ["accept"])
+    assert store.undo("a") is not None
+    assert (store.undo("a"), store.undo("b")) == (None, None)
     store.close()
     again.close()
     db = sqlite3.connect(tmp_path / "review.db")

@@ -83,15 +83,18 @@ class ReviewStore:
             (now, review.reviewer, review.item, review.stratum, review.verdict, review.correction, review.note),
         )
 
-    def undo(self, reviewer: str) -> int | None:
-        """Take a reviewer's latest verdict back; returns its item, None where there is none."""
-        row = self._read(
-            "SELECT id, item FROM review WHERE reviewer = ? AND NOT undone ORDER BY id DESC LIMIT 1", (reviewer,)
-        )  # fmt: skip
-        if not row:
+    def undo(self, reviewer: str) -> Review | None:
+        """Take a reviewer's latest verdict back; returns it, None where there is none."""
+        rows = self._read(
+            "SELECT id, reviewer, item, verdict, stratum, correction, note FROM review WHERE reviewer = ? AND NOT undone "
+            "ORDER BY id DESC LIMIT 1",
+            (reviewer,),
+        )
+        if not rows:
             return None
-        self._write("UPDATE review SET undone = 1 WHERE id = ?", (row[0][0],))
-        return int(row[0][1])
+        number, *said = rows[0]
+        self._write("UPDATE review SET undone = 1 WHERE id = ?", (number,))
+        return Review(*said)
 
     def claim(self, item: int, reviewer: str) -> bool:
         """Whether the item is this reviewer's: nobody else has taken it before."""

@@ -70,6 +70,11 @@ function show(found) {
   }
   at("answer").textContent = shown.status === "done" ? text(shown.answer) : `${shown.error || ""}\n\n${shown.raw || ""}`;
   const draft = JSON.parse(localStorage.getItem(draftKey()) || "{}");
+  if (found.written) {  // of the verdict that was taken back
+    draft.note = found.written.note || "";
+    if (found.written.correction !== null) draft.correction = text(found.written.correction);
+    localStorage.setItem(draftKey(), JSON.stringify(draft));
+  }
   at("note").value = draft.note || "";
   if (draft.correction !== undefined) edit(draft.correction);
   at("item").focus();

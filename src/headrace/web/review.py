@@ -113,10 +113,12 @@ class ReviewPage:
     async def _undo(self, request: web.Request) -> web.Response:
         given = await _object(request) or {}
         reviewer = str(given.get("reviewer", ""))
-        item = self._store.undo(reviewer)
-        if item is None or item not in self._reviewing.sample.strata:
+        review = self._store.undo(reviewer)
+        if review is None or review.item not in self._reviewing.sample.strata:
             return self._following(reviewer)
-        return _json({"next": self._reviewing.item(item), "progress": self._reviewing.progress(reviewer, self._store)})
+        item = self._reviewing.item(review.item)
+        written = {"note": review.note, "correction": None if review.correction is None else canon.decode(review.correction)}
+        return _json({"next": item, "progress": self._reviewing.progress(reviewer, self._store), "written": written})
 
 
 async def _object(request: web.Request) -> dict[str, Any] | None:

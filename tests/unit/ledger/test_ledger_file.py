@@ -120,6 +120,27 @@ def test_a_file_that_was_cut_is_a_damaged_ledger(path: Path) -> None:
         read(path)
 
 
+def test_a_text_that_is_none_is_a_damaged_ledger(path: Path) -> None:
+    fill(path, 20)
+    content = path.read_bytes()
+    assert b"answer 7" in content
+    path.write_bytes(content.replace(b"answer 7", b"answer\xbd7"))
+    with pytest.raises(LedgerError, match="damaged: a text in it is none"):
+        read(path)
+
+
+def test_a_fact_that_is_no_json_is_a_damaged_ledger(path: Path) -> None:
+    fill(path, 20)
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO meta (key, value) VALUES ('reading', '{')")
+    db.commit()
+    db.close()
+    reader = LedgerReader(path)
+    with pytest.raises(LedgerError, match="damaged: a fact in it is no JSON"):
+        reader.meta("reading")
+    reader.close()
+
+
 def test_pages_that_were_overwritten_are_a_damaged_ledger(path: Path) -> None:
     fill(path, 2000)
     content = bytearray(path.read_bytes())
