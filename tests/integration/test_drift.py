@@ -150,12 +150,16 @@ def test_jsn_07_one_trivial_answer_to_all_is_an_alarm_and_with_a_gate_no_success
     said = "identical outputs 100%: 200 of 200 distinct requests were answered {}"
     assert done.result.exit_code == 0
     assert said in [event.message for event in done.events if isinstance(event, Warned)]
-    gated = mill.rehearse(
-        options=NEW, answer="text:{}", overrides=['quality.evalset="golden.jsonl"', "quality.gate={ min_score = 0.5 }"]
-    )
+    assert done.result.status["advice"][0] == said
+    gate = ['quality.evalset="golden.jsonl"', "quality.gate={ min_score = 0.5 }"]
+    gated = mill.rehearse(options=NEW, answer="text:{}", overrides=gate)
     assert (gated.result.exit_code, gated.result.reason) == (6, "gate")
     assert said in (gated.result.message or "")
     assert gated.result.status["items"]["done"] == 200
+    mill.output.unlink()
+    again = mill.rehearse(answer="text:{}", overrides=gate)  # a scheduler that tries twice does not pass the gate
+    assert (again.result.run, again.result.exit_code, again.seen["requests"]) == (gated.result.run, 6, 0)
+    assert not mill.output.exists()
     assert mill.command("export", gated.result.run, "--to", "all.jsonl").code == 0
     assert len(mill.rows(mill.folder / "all.jsonl")) == 200
 

@@ -38,3 +38,13 @@ def test_a_run_whose_words_can_be_written_nowhere_ends_as_it_would(mill: Any, mo
     finished(mill)
     with FULL.open("w") as full:
         assert ended(mill, "run", "job.toml", *more, stdout=subprocess.DEVNULL, stderr=full) == (0, "")
+
+
+def test_closed_streams_are_no_bug(mill: Any) -> None:
+    finished(mill)
+    with mill.sim() as sim:
+        for command in ("status", f"run job.toml --new --set endpoint.url={sim.url}"):
+            for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+                script = ["/bin/sh", "-c", f'"{COMMAND}" {command} {closed}']
+                done = subprocess.run(script, cwd=mill.folder, env=mill.env, check=False, capture_output=True, text=True)
+                assert (done.returncode, "Traceback" in done.stderr) == (0, False), (command, closed, done.stderr)

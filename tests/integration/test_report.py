@@ -127,3 +127,18 @@ def test_a_page_that_cannot_be_written_is_one_line(mill):
     assert told.code == 7
     assert told.err.count("\n") == 1
     assert "cannot be written" in told.err
+
+
+def test_a_page_replaces_pages_alone(mill):
+    mill.put_texts(20)
+    mill.put_job("http://127.0.0.1:9/v1")
+    mill.rehearse()
+    ledger = mill.runs[0] / "ledger.db"
+    for precious in (ledger, mill.runs[0] / "run.json", mill.output):
+        before = precious.read_bytes()
+        told = mill.command("report", "--to", str(precious))
+        assert (told.code, told.err.count("\n")) == (2, 1)
+        assert "is there and is no page" in told.err
+        assert precious.read_bytes() == before
+    reported(mill)
+    reported(mill)

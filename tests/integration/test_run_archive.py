@@ -150,3 +150,31 @@ def test_a_folder_without_a_run_is_no_job(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[")
     with pytest.raises(SpecError, match="cannot be read"):
         load_job(tmp_path)
+
+
+def test_a_run_that_is_named_is_meant_though_a_newer_one_is_equal(put: Any) -> None:
+    recorder = Recorder()
+    _, first, _ = recorder.run(put.folder / "job.toml")
+    _, second, _ = recorder.run(put.folder / "job.toml", NEW)
+    assert first.run != second.run
+    bodies, meant, said = recorder.run(first.folder)
+    assert (bodies, meant.run, meant.folder) == ([], first.run, first.folder)
+    assert any(first.run in line for line in said)
+
+
+def test_a_finished_run_s_folder_that_was_moved_alone_sends_nothing(put: Any, tmp_path: Path) -> None:
+    recorder = Recorder()
+    _, done, _ = recorder.run(put.folder / "job.toml")
+    moved = tmp_path / "kept"
+    shutil.move(str(done.folder), moved)
+    bodies, again, _ = recorder.run(moved)
+    assert (bodies, again.folder, again.exit_code) == ([], moved, 0)
+
+
+def test_a_named_run_is_never_paid_for_again_by_accident(put: Any) -> None:
+    recorder = Recorder()
+    _, done, _ = recorder.run(put.folder / "job.toml")
+    put.put_rows([*ROWS, {"id": "more", "text": "more", "n": 0}])
+    with pytest.raises(SpecError, match=f"run {done.run} was named, and the input has changed since"):
+        recorder.run(done.folder)
+    assert recorder.bodies == []

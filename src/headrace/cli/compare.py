@@ -104,7 +104,8 @@ def _operation(document: dict[str, Any]) -> list[str]:
     for name, (a, b) in document["operation"].items():
         if a is not None or b is not None:
             verdict = document["verdicts"][name]
-            rows.append((name, _figure(name, a), _figure(name, b), _WORDS.get(verdict, verdict)))
+            told = _WORDS.get(verdict, verdict) if a is not None and b is not None else f"unknown in {'a' if a is None else 'b'}"
+            rows.append((name, _figure(name, a), _figure(name, b), told))
     return columns(rows)
 
 

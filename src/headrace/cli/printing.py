@@ -124,6 +124,14 @@ def error_document(error: HeadraceError) -> dict[str, Any]:
     return {"error": {"kind": kind, "key": spec.key, "found": spec.found, "allowed": spec.allowed, "message": str(error)}}
 
 
+_deaf: set[TextIO] = set()
+
+
+def is_heard() -> bool:
+    """Whether anybody reads standard output still, as far as writing to it has told."""
+    return sys.stdout not in _deaf
+
+
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
@@ -131,6 +139,7 @@ def _write(stream: TextIO, text: str) -> None:
     except OSError as error:
         # What follows goes nowhere. Where the reader has gone, as `head` does, and for words that can be said nowhere else, the
         # exit code stays what it is; a document that is not whole is an error.
+        _deaf.add(stream)
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             raise OutputError(f"standard output cannot be written ({error.strerror}).") from error

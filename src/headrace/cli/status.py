@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.parameters import Json, Run, found
-from headrace.cli.printing import print_json, print_lines
+from headrace.cli.printing import is_heard, print_json, print_lines
 from headrace.cli.summary import item_counts, status_lines
 
 _EVERY_S = 1.0
@@ -33,7 +33,7 @@ def status(run: Run = None, follow: Follow = False, json: Json = False) -> None:
 def _follow(status_of: Callable[[Path], dict[str, Any]], folder: Path, *, silent: bool) -> dict[str, Any]:
     """The document of the ended run. While it runs: redrawn in place on a terminal, else a line for each change."""
     shown = ""
-    while (document := status_of(folder))["state"] == "running":
+    while (document := status_of(folder))["state"] == "running" and is_heard():
         if not silent and sys.stdout.isatty():
             lines = status_lines(document)
             print_lines(lines)

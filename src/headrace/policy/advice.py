@@ -50,7 +50,8 @@ class Symptoms(Struct, frozen=True, kw_only=True):
     is_finished: bool = True
     is_schema_refused: bool = False
     fixed: int | None = None
-    requests_per_minute: float | None = None
+    requests_per_minute: float | None = None  # of any endpoint
+    endpoints: int = 1
     max_tokens: int | None = None
     temperature: float | None = None
     order: str = "auto"
@@ -107,7 +108,7 @@ def _answers(seen: Symptoms) -> Iterator[Advice]:
             yield Advice("wasted", reason + "; answers vary less at", "model.temperature", "0")
         else:
             yield Advice("wasted", reason + "; `headrace failures` shows them, and the prompt has to rule them out")
-    if seen.context_before and seen.context > GROWN * seen.context_before and (seen.is_sliced or seen.slice_changed):
+    if seen.context_before and seen.context > GROWN * seen.context_before and seen.slice_changed:
         reason = (
             f"a request takes {seen.context:,.0f} tokens where the run before took {seen.context_before:,.0f}: its texts are cut "
             "or divided less; look at [slice]"
@@ -127,10 +128,12 @@ def _load(seen: Symptoms) -> Iterator[Advice]:
         )
         yield Advice("concurrency", reason, "endpoint.concurrency", '"auto"')
     elif seen.paused_share >= PAUSED and seen.overloaded and seen.requests_per_minute is None:
-        reason = (
-            f"the endpoint paused for {seen.paused_share:.0%} of the time, since it refused requests; even pacing needs no pauses"
-        )
-        yield Advice("paused", reason, "endpoint.requests_per_minute", f"{max(1, round(seen.per_minute))}")
+        who = "the endpoint" if seen.endpoints == 1 else "an endpoint"
+        reason = f"{who} paused for {seen.paused_share:.0%} of the time, since it refused requests; even pacing needs no pauses"
+        if seen.endpoints == 1:
+            yield Advice("paused", reason, "endpoint.requests_per_minute", f"{max(1, round(seen.per_minute))}")
+        else:
+            yield Advice("paused", f"{reason}: requests_per_minute, at the one that refuses")
 
 
 def _server(seen: Symptoms) -> Iterator[Advice]:

@@ -70,7 +70,9 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
         if len(value) == 1:
             return _flat(name, value[0])
         return {key: part for n, one in enumerate(value) for key, part in _flat(f"endpoint[{n}]", one).items()}
-    if isinstance(value, dict) and value and (name.partition("[")[0].partition(".")[0] in _SECTIONED) and name != "answer.schema":
+    if value == {}:
+        return {}
+    if isinstance(value, dict) and (name.partition("[")[0].partition(".")[0] in _SECTIONED) and name != "answer.schema":
         return {key: part for inner, one in value.items() for key, part in _flat(f"{name}.{inner}", one).items()}
     return {name: value}
 

@@ -20,11 +20,13 @@ _HARMLESS = frozenset(
 )
 _CONFIG: dict[str, Any] = {
     "font": "system-ui, sans-serif",
+    "padding": {"left": 28, "right": 12, "top": 4, "bottom": 4},  # a browser's font may be wider than the one it was drawn with
     "axis": {
+        "labelFontSize": 12, "titleFontSize": 12, "labelOverlap": "greedy", "labelSeparation": 6,
         "labelColor": "currentColor", "titleColor": "currentColor", "domainColor": "currentColor", "tickColor": "currentColor",
         "gridColor": "currentColor", "gridOpacity": 0.12, "titleFontWeight": "normal", "titlePadding": 16,
     },
-    "legend": {"labelColor": "currentColor", "titleColor": "currentColor", "orient": "top", "title": None},
+    "legend": {"labelFontSize": 12, "labelColor": "currentColor", "titleColor": "currentColor", "orient": "top", "title": None},
     "range": {"category": list(COLOURS)},
     "view": {"stroke": None},
 }  # fmt: skip
@@ -35,7 +37,7 @@ def lines(rows: Sequence[dict[str, Any]], x: str, y: str, by: str) -> str:
     return _drawn(
         rows,
         {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after" if len(rows) < 60 else "linear"},
-        x={"field": x, "type": "quantitative", "title": x},
+        x={"field": x, "type": "quantitative", "title": x, "axis": {"tickCount": 10}, "scale": {"domainMin": 0}},
         y={"field": y, "type": "quantitative", "title": y, "scale": {"zero": True}},
         color={"field": by, "type": "nominal", "sort": None},
     )
@@ -45,7 +47,7 @@ def area(rows: Sequence[dict[str, Any]], x: str, y: str) -> str:
     return _drawn(
         rows,
         {"type": "area", "line": True, "opacity": 0.5, "color": COLOURS[0]},
-        x={"field": x, "type": "quantitative", "title": x},
+        x={"field": x, "type": "quantitative", "title": x, "axis": {"tickCount": 10}, "scale": {"domainMin": 0}},
         y={"field": y, "type": "quantitative", "title": y, "scale": {"zero": True}},
     )
 
@@ -55,7 +57,7 @@ def stacked(rows: Sequence[dict[str, Any]], x: str, y: str, by: str) -> str:
     return _drawn(
         rows,
         {"type": "bar", "width": max(1.5, WIDTH / 140)},
-        x={"field": x, "type": "quantitative", "title": x},
+        x={"field": x, "type": "quantitative", "title": x, "axis": {"tickCount": 10}, "scale": {"domainMin": 0}},
         y={"field": y, "type": "quantitative", "title": y, "stack": "zero"},
         color={"field": by, "type": "nominal", "sort": None},
     )
@@ -67,7 +69,13 @@ def histogram(bins: Sequence[dict[str, Any]], title: str, *, is_log: bool, what:
     return _drawn(
         bins,
         {"type": "bar", "color": COLOURS[0]},
-        x={"field": "low", "type": "quantitative", "title": title, "scale": scale, "axis": {"tickCount": 8, "format": "~s"}},
+        x={
+            "field": "low",
+            "type": "quantitative",
+            "title": title,
+            "scale": scale,
+            "axis": {"tickCount": 8, "format": "~g" if is_log else "~s"},
+        },
         x2={"field": "high"},
         y={"field": "count", "type": "quantitative", "title": what},
         y2={"datum": 0},

@@ -12,8 +12,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
-from headrace import __version__
-from headrace.errors import OutputError
+from headrace import __version__, canon
+from headrace.errors import OutputError, SpecError
 from headrace.ledger.reader import LedgerReader
 from headrace.observe.text import printable
 from headrace.policy.amounts import counted, money
@@ -40,6 +40,7 @@ from headrace.runs.registry import RunFolder
 from headrace.runs.repeating import REPEATED
 from headrace.runs.status import status
 
+_PAGE = b"<!doctype html"
 _CELL = 200
 _GROUPS = 20
 _PROMPT = 20_000
@@ -78,13 +79,26 @@ class Clock(NamedTuple):
 
 
 def write_report(run: RunFolder, to: Path) -> int:
-    """Write the page; returns its bytes. Reads only, also while the run goes on. Raises LedgerError, OutputError, SpecError."""
+    """Write the page; returns its bytes. Reads only, also while the run goes on. Replaces pages alone.
+
+    Raises LedgerError, OutputError, SpecError.
+    """
+    if to.is_file() and to.stat().st_size and not _is_page(to):
+        raise SpecError(f"--to: {to} is there and is no page; choose another path.", key="--to", allowed="a new file, or a page")
     content = report(run).encode("utf-8", "backslashreplace")
     try:
         to.write_bytes(content)
     except OSError as error:
         raise OutputError(f"--to: {to}: cannot be written ({error.strerror}).") from error
     return len(content)
+
+
+def _is_page(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PAGE)).lower() == _PAGE
+    except OSError:
+        return False
 
 
 def report(run: RunFolder) -> str:
@@ -328,4 +342,4 @@ def _count(value: int | None) -> str:
 def _text(value: Any, limit: int = _CELL) -> str:
     if isinstance(value, str) and "\n" in value:
         return "\n".join(printable(line, limit) for line in value[:limit].split("\n"))
-    return printable(value if isinstance(value, str) else str(value), limit)
+    return printable(value if isinstance(value, str) else canon.encode(value).decode(), limit)

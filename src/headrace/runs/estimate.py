@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 
 from headrace.errors import OutputError, SpecError
 from headrace.ledger.connection import without_trace
+from headrace.ledger.reader import LedgerReader
 from headrace.policy.amounts import counted
 from headrace.policy.classes import misfit
 from headrace.policy.tokens import Span
@@ -36,6 +37,7 @@ from headrace.runs.rehearsal import Group, Rehearsal, TokenCounter, rest_of
 from headrace.runs.savings import Savings, trailing_tokens
 from headrace.runs.stores import named_run, open_reuse
 from headrace.sources.open import OpenedSource, open_source
+from headrace.values import State, UnitKind
 
 
 class Estimate(Struct, frozen=True):
@@ -169,14 +171,30 @@ def _choice(job: Job, root: Path, source: OpenedSource, options: RunOptions) -> 
         return Choice(Way.NEW), [*notes, f"headrace run would be refused: {error}"]
 
 
-def _asked_beside(job: Job, seen: Rehearsal) -> list[str]:
+def _answered(choice: Choice) -> set[bytes]:
+    """What of the eval set the run that goes on has asked already, by hash."""
+    if choice.folder is None:
+        return set()
+    reader = LedgerReader(choice.folder.ledger)
+    try:
+        return {
+            row[0]
+            for row in reader.all("answers_of_kind", (int(UnitKind.EVAL),))
+            if State(row[1]) in {State.DONE, State.QUARANTINED, State.FAILED}
+        }
+    finally:
+        reader.close()
+
+
+def _asked_beside(job: Job, choice: Choice, seen: Rehearsal) -> list[str]:
     """What is asked beside the records of the batch: counted in no figure here. Raises SpecError, InputError."""
     quality, found = job.spec.quality, []
     evalset = read_evalset(job, seen.making)
     if evalset is not None:
-        count = len(evalset.payloads)
+        count = len(evalset.payloads.keys() - _answered(choice))
         judged = ", and the judge as many" if evalset.judging is not None else ""
-        found.append(f"the eval set takes {counted(count, 'request')} more{judged}, asked first and not counted above.")
+        if count:
+            found.append(f"the eval set takes {counted(count, 'request')} more{judged}, asked first and not counted above.")
     if quality.repeat:
         found.append(f"quality.repeat asks {counted(min(quality.repeat, seen.units), 'unit')} a second time.")
     return found
@@ -199,7 +217,7 @@ def _concluded(job: Job, choice: Choice, seen: Rehearsal, lessons: Lessons, note
         notes.append(_said_of(joins))
     sent = Sent(load, prompt, answers, longest, savings.common + savings.prefix_order, least.requests, most.requests)
     cost = cost_of(job.spec, job.base, sent)
-    notes += _asked_beside(job, seen)
+    notes += _asked_beside(job, choice, seen)
     looks = misfit(job.spec.limits.model_dump(by_alias=True), load.requests)
     notes += [looks] if looks is not None else []
     notes += limits_met(job.spec.limits, choice, sent, cost)

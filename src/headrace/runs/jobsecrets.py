@@ -21,6 +21,7 @@ _FORBIDDEN_KEYS = frozenset(
 _SECRET_WORDS = frozenset(
     {"key", "apikey", "token", "secret", "password", "passwd", "authorization", "auth", "bearer", "credentials"}
 )
+_SECRET_QUERIES = frozenset({"sig", "signature", "sas", "code"})  # of signed addresses and functions in clouds
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey", "x-auth-token", "x-access-token"}
     | {"x-goog-api-key", "ocp-apim-subscription-key", "x-api-token", "private-token"}
@@ -28,6 +29,11 @@ _SECRET_HEADERS = frozenset(
 _SECRET_VALUE = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|xai|gsk|hf|r8|ghp|gho|pat|glpat|nvapi|csk|fw|key)[-_][A-Za-z0-9_-]{6,}|AIza[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.[\w-]+|AKIA[A-Z0-9]{12,}|//[^/\s]*@"
+)
+_KEY_IN_COMMAND = re.compile(
+    r"(?i:bearer|basic)\s+[A-Za-z0-9._~+/=-]{12,}"
+    r"|\b(?:sk|pk|rk|xai|gsk|hf|r8|ghp|gho|glpat|nvapi|csk|fw)[-_](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{16,}"
+    r"|AIza[\w-]{20,}|eyJ[\w-]{8,}\.[\w.-]+|AKIA[A-Z0-9]{12,}"
 )
 _LONG_TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=-]{32,}")
 # Stricter: what is refused as a key where a name or a path is expected, so that HF_API_TOKEN and sk-prod.txt are none.
@@ -97,6 +103,9 @@ def _refuse_in_endpoint(entry: dict[str, Any]) -> None:
     for key, value in names:
         if value is not None and not _is_env_name(value):
             raise _unnamed(key)
+    command = entry.get("api_key_command")
+    if isinstance(command, str) and _KEY_IN_COMMAND.search(command):
+        raise _refused("endpoint.api_key_command")
     path = entry.get("api_key_file")
     if _is_key_itself(path):
         raise _refused("endpoint.api_key_file")
@@ -144,7 +153,7 @@ def _url_holds_secret(url: str) -> bool:
         query = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
         return "@" in url
-    if "@" in parts.netloc or any(looks_secret(name, value) for name, value in query):
+    if "@" in parts.netloc or any(looks_secret(name, value) or name.lower() in _SECRET_QUERIES for name, value in query):
         return True
     return any(map(is_key, [*parts.path.split("/"), parts.fragment]))
 

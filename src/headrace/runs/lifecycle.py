@@ -52,9 +52,14 @@ def choose(job: Job, root: Path, files: list[Path], *, new: bool, reuse: bool = 
         return Choice(Way.NEW)
     candidates = job_candidates(job, root, strict=True)
     wanted = job.spec.content_hash()
+    named = _named(job)
+    if named is not None:  # wherever its folder lies by now
+        candidates = [named, *(one for one in candidates if one.folder.path.resolve() != named.folder.path.resolve())]
     for candidate in candidates:
         if candidate.content_hash == wanted and (_same_input(candidate, files) or _goes_on(candidate, job)):
             return Choice(Way.REPEAT if candidate.finished else Way.CONTINUE, candidate.folder)
+    if named is not None and named.has_answer and not reuse:
+        raise _not_meant(named, job)
     if not reuse and candidates and not candidates[0].finished and candidates[0].has_answer:
         raise _different(candidates[0], job, files)
     return Choice(Way.NEW, said=_why_new(candidates, job) if not reuse else None)
@@ -141,6 +146,26 @@ def _why_new(candidates: list[Candidate], job: Job) -> str | None:
     keys = changed_keys(candidates[0].content, job.spec.content())
     what = "the job file has changed (" + ", ".join(keys) + ")" if keys else "the input has changed"
     return f"a new run: {what} since run {candidates[0].folder.id}; --reuse last takes over its equal answers."
+
+
+def _named(job: Job) -> Candidate | None:
+    """The run whose folder was given in place of a job file."""
+    if job.archived is None:
+        return None
+    try:
+        return _candidate(RunFolder(job.archived), archive.identity(job))
+    except EmptyLedgerError:
+        return None
+
+
+def _not_meant(candidate: Candidate, job: Job) -> SpecError:
+    keys = changed_keys(candidate.content, job.spec.content())
+    what = f"the job ({', '.join(keys)})" if keys else "the input"
+    return SpecError(
+        f"run {candidate.folder.id} was named, and {what} has changed since. --new sends all requests again, "
+        "--reuse takes over its equal answers.",
+        key=keys[0] if keys else "input.path",
+    )
 
 
 def _goes_on(candidate: Candidate, job: Job) -> bool:

@@ -48,7 +48,9 @@ def refuse_foreign_output(job: Job, root: Path, files: Sequence[Path]) -> None:
         if mark is None or job.spec.output.overwrite:
             continue
         if ours is None:
-            ours = [mark for candidate in job_candidates(job, root) for mark in outputs_of(candidate.folder)]
+            folders = [candidate.folder for candidate in job_candidates(job, root)]
+            folders += [RunFolder(job.archived)] if job.archived is not None else []
+            ours = [mark for folder in folders for mark in outputs_of(folder)]
         if not is_one_of(mark, ours):
             raise SpecError(
                 f"output.path: {place} is already there and no run of this job wrote it as it is; "

@@ -47,7 +47,7 @@ from headrace.runs.registry import RunFolder, create_run, runs_folder, state_fol
 from headrace.runs.repeating import REPEATED
 from headrace.runs.signals import handled
 from headrace.runs.spending import spent_so_far
-from headrace.runs.status import status
+from headrace.runs.status import ALARM, status
 from headrace.runs.stores import named_run, open_reuse, open_stores
 from headrace.sources.open import OpenedSource, open_source
 
@@ -131,6 +131,7 @@ class Run:
         self.is_new = is_new
         self.began = 0.0
         self.evalset: EvalSet | None = None
+        self.alarm: str | None = None  # what all answers look like together, where that is not right
         self.is_idle = False  # nothing was sent: the run was finished
         self.clock = WallClock()
 
@@ -291,8 +292,8 @@ class Run:
             total, rejected = reader.one("count_items")
             by_state = dict(reader.all("count_units"))
             all_done = rejected == 0 and set(by_state) <= {2}
-            if ending.reason is None and not self.is_idle:
-                ending = self._looked_at(reader, ending)
+            if ending.reason is None and not (self.is_idle and ledger.get_meta("ending", {}).get("finished")):
+                ending = self._looked_at(reader, ending)  # also where it was refused before, and nothing has been sent since
             code = ending.exit_code if ending.reason is not None else (0 if all_done else 3)
             if total == 0 and code == 0:
                 self.warn("the input has no record: there is nothing to do.")
@@ -321,6 +322,8 @@ class Run:
                 facts["earlier_outputs"] = [*ledger.get_meta("earlier_outputs", []), before]
         elif written is not None:
             facts["partial"] = outputs.mark_of(written)
+        if not self.is_idle or self.alarm is not None:
+            facts[ALARM] = self.alarm
         if ending.reason != "disk":
             ledger.put_meta(**facts)
         return self._result(ending, code, written)
@@ -332,7 +335,7 @@ class Run:
             return ending
         answers, equal, answer = found
         shown = printable(as_text(answer) or "", _SHOWN)
-        said = alarm(answers, equal, shown, are_labels=self.job.spec.answer.labels is not None)
+        self.alarm = said = alarm(answers, equal, shown, are_labels=self.job.spec.answer.labels is not None)
         self.warn(said)
         if said is None or self.job.spec.quality.gate is None:
             return ending

@@ -27,6 +27,7 @@ from headrace.runs.symptoms import symptoms_of
 from headrace.values import Note, Origin, Sent, State
 
 _STATUS = {State.DONE: "done", State.FAILED: "failed", State.QUARANTINED: "quarantined"}
+ALARM = "alarm"  # the ledger's name for what all answers look like together, where that is not right
 _SUSPECTED = to_bits([Note.INPUT_TRUNCATION_SUSPECTED])
 _INTERRUPTED = frozenset({130, 143})
 
@@ -104,7 +105,7 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "tokens": tokens,
         "cost": _cost(attempts, tokens, is_priced=bool(tariffs.prices)),
         "rate": {
-            "items_per_minute": round(60 * settled / span_s, 3) if span_s > 0 else 0.0,
+            "items_per_minute": round(60 * max(settled - requests["reused"], 0) / span_s, 3) if span_s > 0 else 0.0,
             "retry_rate": _share(requests["retries"], requests["sent"]),
             "failure_rate": _share(items["failed"] + items["quarantined"], settled),
         },
@@ -120,7 +121,8 @@ def _document(folder: RunFolder, reader: LedgerReader, ending: dict[str, Any], *
         "configurations": _configurations(reader, units),
         "output": reader.meta("output"),
     }
-    document["advice"] = [str(one) for one in advise(symptoms_of(reader, document))]
+    alarm = reader.meta(ALARM)
+    document["advice"] = [alarm] * (alarm is not None) + [str(one) for one in advise(symptoms_of(reader, document))]
     return document
 
 
@@ -266,7 +268,7 @@ def _concurrency(reader: LedgerReader, attempts: Attempts, *, running: bool) -> 
     total, samples, most, lag = reader.one("samples")
     last = reader.one("last_sample")
     bounds = [row for row in reader.all("bounds") if row[0] is not None]
-    if not samples and attempts.span_s > 0:  # ended within its first second: what its sends themselves say
+    if not total and attempts.span_s > 0:  # no sample met a request: what its sends themselves say
         total, samples = float(attempts.seconds.sum(dtype=np.float64)) / attempts.span_s, 1
         most = math.ceil(total)
     bound_by = (last[3] if running and last is not None else None) or (bounds[0][0] if bounds else None)

@@ -29,6 +29,7 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
     seconds, tail, paused = _over_time(reader)
     model, sliced = content.get("model", {}), content.get("slice", {})
     settled = items["done"] + items["failed"] + items["quarantined"]
+    reused = status["requests"]["reused"]
     return Symptoms(
         settled=settled,
         sent=status["requests"]["sent"],
@@ -38,10 +39,11 @@ def symptoms_of(reader: LedgerReader, status: dict[str, Any], before: tuple[floa
         invalid=sum(by_kind.get(kind, 0) for kind in _INVALID),
         seconds=seconds, paused_share=paused, tail_share=tail,
         queued_share=_queued(reader), **_alike(reader, status["tokens"]),
-        per_minute=status["rate"]["items_per_minute"] * status["units"]["done"] / max(settled, 1),
+        per_minute=status["rate"]["items_per_minute"] * (status["units"]["done"] - reused) / max(settled - reused, 1),
         context=status["context_tokens"]["mean"], context_before=before[0] if before else None,
         is_finished=status["state"] == "finished", is_schema_refused=status["reason"] == Kind.SCHEMA_REFUSED,
-        fixed=fixed if isinstance(fixed, int) else None, requests_per_minute=only.get("requests_per_minute"),
+        fixed=fixed if isinstance(fixed, int) else None, endpoints=len(endpoints),
+        requests_per_minute=next((one["requests_per_minute"] for one in endpoints if one.get("requests_per_minute")), None),
         max_tokens=model.get("max_tokens"), temperature=model.get("temperature"),
         order=operating.get("limits", {}).get("order", "auto"),
         is_sliced=any(value is not None for value in sliced.values()),

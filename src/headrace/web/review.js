@@ -95,7 +95,10 @@ function keepDraft() {
 }
 
 function judge(verdict) {
-  if (!shown || shown.status !== "done") return;
+  if (!shown || shown.status !== "done") {
+    if (shown) at("said").textContent = "This one has no answer to judge: Esc leads back, f to the next.";
+    return;
+  }
   const given = { reviewer: reviewer(), item: shown.item, verdict, note: at("note").value };
   if (verdict === "correct") {
     const written = at("correction").value;
@@ -165,6 +168,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && inField) {
     event.target.blur();
     at("item").focus();
+  } else if (event.key === "Escape" && shown && shown.status !== "done") {
+    following();  // back from what failed to what is to be judged
   } else if (event.key === "Enter" && event.ctrlKey && event.target.id === "correction") {
     event.preventDefault();
     judge("correct");

@@ -18,7 +18,7 @@ ILL: dict[str, tuple[dict[str, Any], str | None]] = {
     "concurrency": ({"overloaded": 300, "fixed": 256}, 'endpoint.concurrency = "auto"'),
     "paused": ({"overloaded": 60, "paused_share": 0.3}, "endpoint.requests_per_minute = 200"),
     "tail": ({"tail_share": 0.4, "order": "input"}, 'limits.order = "auto"'),
-    "slicing": ({"context": 900.0, "is_sliced": True}, None),
+    "slicing": ({"context": 900.0, "is_sliced": True, "slice_changed": True}, None),
     "schema_refused": ({"is_schema_refused": True}, None),
     "wasted": ({"invalid": 200, "temperature": None}, "model.temperature = 0"),
     "context": ({"read_in_part": 7}, None),
@@ -83,6 +83,7 @@ def test_of_few_sends_only_cut_answers_are_said() -> None:
         {"paused_share": 0.5, "overloaded": 0},  # down, and not asked too much
         {"paused_share": 0.5, "requests_per_minute": 60.0},
         {"context": 900.0, "context_before": None, "is_sliced": True},
+        {"context": 900.0, "is_sliced": True},  # the prompt or the input has grown
         {"queued_share": 0.1},
         {"groupable": 0.5, "common": 0.1, "cached_share": 0.15},  # brought together already
         {"groupable": 0.5, "common": 0.1, "cached_share": 0.55, "order": "input"},  # served from the cache all the same
@@ -93,3 +94,9 @@ def test_of_few_sends_only_cut_answers_are_said() -> None:
 )
 def test_what_is_no_illness_is_not_said(changed: dict[str, Any]) -> None:
     assert advise(seen(**changed)) == []
+
+
+def test_of_several_endpoints_no_line_is_written_that_would_fit_one_alone() -> None:
+    (told,) = advise(Symptoms(**{**HEALTHY, "overloaded": 60, "paused_share": 0.3, "endpoints": 2}))
+    assert (told.name, told.key) == ("paused", None)
+    assert "at the one that refuses" in told.reason

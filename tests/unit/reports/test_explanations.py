@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.reports.changes import Change, changes
+from headrace.reports.changes import Change, _flat, changes
 from headrace.reports.explanations import ANSWERS, Explanation, explain, moved_by
 from headrace.reports.operation import Difference
 from headrace.spec import JobSpec
@@ -80,3 +80,10 @@ def test_only_what_differs_is_a_change_and_longer_texts_show_their_lines() -> No
     prompt, top_p = changes(a, b)
     assert (prompt.key, top_p) == ("prompt.user", Change("model.top_p", None, 0.5))
     assert [line for line in prompt.diff if line[:1] in "+-"] == ["-Sort.", "+Sort well."]
+
+
+def test_a_key_added_to_an_empty_table_is_one_change() -> None:
+    job = {"input": {"path": "a"}, "prompt": {"user": "x"}, "endpoint": {"url": "http://a/v1"}, "output": {"path": "b"}}
+    one, other = (JobSpec(**job, model={"name": "m", "extra": extra}) for extra in ({}, {"top_k": 3}))
+    found = changes(*(_flat("model", spec.content()["model"]) for spec in (one, other)))
+    assert [(change.key, change.a, change.b) for change in found] == [("model.extra.top_k", None, 3)]
