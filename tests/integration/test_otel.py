@@ -107,6 +107,7 @@ def test_a_collector_that_is_not_there_costs_a_run_nothing_but_its_figures(mill)
     assert told.code == 0
     assert "Traceback" not in told.err
     assert "opentelemetry" not in told.err.lower()
+    assert told.err.count("warning: --otel: not all could be delivered (") == 1
 
 
 def test_without_the_flag_nothing_of_it_is_loaded(mill):

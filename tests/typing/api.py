@@ -101,7 +101,7 @@ def doubles() -> None:
     endpoint = FakeEndpoint(Laws(latency_ms=20, slots=4), script=script, outages=[(0.0, NEVER, Failure(Kind.TIMEOUT, "late"))])
     as_endpoint: Endpoint = endpoint
     ledger: Ledger = MemoryLedger()
-    ledger.commit(Batch())
+    ledger.prepare(Batch())
     assert_type(endpoint.requests_seen, int)
     assert_type(as_endpoint.identity, str)
     FakeEndpoint(script=by_unit({0: [None, Reply("text")]}))

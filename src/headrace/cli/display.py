@@ -28,7 +28,7 @@ def observers(
         if metrics is not None:
             watching.append(_scraped(stack, metrics, quiet=quiet, log_json=log_json))
         if traced is not None:
-            watching.append(_traced(stack, *traced))
+            watching.append(_traced(stack, traced, quiet=quiet, log_json=log_json))
         if not quiet:
             watching.append(stack.enter_context(_display(log_json=log_json)))
         yield watching
@@ -48,10 +48,16 @@ def _scraped(stack: contextlib.ExitStack, metrics: str, *, quiet: bool, log_json
     return counts
 
 
-def _traced(stack: contextlib.ExitStack, model: str, route: str) -> Observer:
+def _traced(stack: contextlib.ExitStack, traced: tuple[str, str], *, quiet: bool, log_json: bool) -> Observer:
     from headrace.observe.otel import Asked, exported  # noqa: PLC0415 (OpenTelemetry is only loaded where it is used)
 
-    return stack.enter_context(exported(Asked(model, route), __version__, WallClock().now))
+    def on_lost(said: str) -> None:
+        if log_json and not quiet:
+            print_log("warning", "telemetry_lost", said)
+        elif not quiet:
+            print_words(f"warning: {said}")
+
+    return stack.enter_context(exported(Asked(*traced), __version__, WallClock().now, on_lost))
 
 
 def _display(*, log_json: bool) -> Display:

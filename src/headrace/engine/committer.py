@@ -17,7 +17,7 @@ class Committer:
     """Collects facts and commits them every 50 ms, at 500 outcomes, or when hurried; one commit at a time.
 
     The rows are written by short work, which the first of `offloads` may do on the loop: in a thread, each statement would hand
-    the interpreter's lock to and fro. Waiting for the disk is left to the second.
+    the interpreter's lock back and forth. Waiting for the disk is left to the second.
 
     `on_landed` is called after each commit with what has become durable; `then` callbacks of that batch run first.
     After a failed write `on_broken` is called once, and nothing is written until `finish` has the same batch tried once more.

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headrace.errors import SpecError
 from headrace.events import Event, Tried
+from headrace.observe.text import printable
 
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -35,6 +36,7 @@ _TOKENS = [4.0**power for power in range(14)]
 _EVERY_MS = 10_000
 _TIMEOUT_S = 3  # of one export: a collector that is gone must not keep a run from ending
 _FLUSH_MS = 3_000
+_COMPLAINT = 160
 
 
 class Asked(Struct, frozen=True):
@@ -45,11 +47,14 @@ class Asked(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def exported(asked: Asked, version: str, wall_now: Callable[[], float]) -> Iterator[Spans]:
+def exported(
+    asked: Asked, version: str, wall_now: Callable[[], float], on_lost: Callable[[str], None]
+) -> Iterator[Spans]:  # fmt: skip
     """Send what an observer is told until left, then what is left of it, for a few seconds at most. Never raises for a collector
-    that is not there: what cannot be sent is lost.
+    that is not there: what cannot be sent is lost, and `on_lost` is told so in the end.
     """
-    _be_quiet()
+    complaints = _Complaints()
+    _listen_to_exporters(complaints)
     resource = Resource.create({"service.name": "headrace", "service.version": version})
     tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_TIMEOUT_S)))
@@ -63,13 +68,27 @@ def exported(asked: Asked, version: str, wall_now: Callable[[], float]) -> Itera
         # Not shut down: that would wait for whatever an exporter still tries. Its threads are daemons.
         tracing.force_flush(_FLUSH_MS)
         metering.force_flush(_FLUSH_MS)
+        if complaints.first is not None:
+            on_lost(f"--otel: not all could be delivered ({printable(complaints.first, _COMPLAINT)}).")
 
 
-def _be_quiet() -> None:
-    """Of a collector that is not there the exporters log a traceback with each try."""
+class _Complaints(logging.Handler):
+    """Keeps the first thing that the exporters complain of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.first: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.first is None:
+            self.first = record.getMessage()
+
+
+def _listen_to_exporters(complaints: _Complaints) -> None:
+    """Of a collector that is not there the exporters log a traceback with each try: nobody shall see those."""
     log = logging.getLogger("opentelemetry")
     log.propagate = False
-    log.handlers = [logging.NullHandler()]
+    log.handlers = [complaints]
 
 
 class Spans:
