@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headrace import spec
-from headrace.spec import JobSpec, ReduceSpec, SplitSpec
+from headrace.spec import JobSpec, QualitySpec, ReduceSpec, SplitSpec
 
 JOB: dict[str, Any] = {
     "input": {"path": "packages.jsonl"},
@@ -403,3 +403,14 @@ def test_a_join_is_a_word_or_a_prompt() -> None:
     for wrong in ("most", {"prompts": "x"}, None):
         with pytest.raises(ValidationError):
             SplitSpec.model_validate({"size": "100 chars", "join": wrong})
+
+
+@pytest.mark.parametrize("name", ["exact", "judge", "python:mine:f", "python:a.b:f"])
+def test_a_scorer_that_there_is(name: str) -> None:
+    assert QualitySpec(scorer=name).scorer == name
+
+
+@pytest.mark.parametrize("name", ["fuzzy", "python:mine", "python:m:f()", "Exact", ""])
+def test_a_scorer_that_there_is_not_names_those_that_there_are(name: str) -> None:
+    with pytest.raises(ValidationError, match="exact, field, numeric, .* or python:module:function"):
+        QualitySpec(scorer=name)
