@@ -412,5 +412,5 @@ def test_a_scorer_that_there_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fuzzy", "python:mine", "python:m:f()", "Exact", ""])
 def test_a_scorer_that_there_is_not_names_those_that_there_are(name: str) -> None:
-    with pytest.raises(ValidationError, match="exact, field, numeric, .* or python:module:function"):
+    with pytest.raises(ValidationError, match=r"exact, field, numeric, .* or python:module:function"):
         QualitySpec(scorer=name)
